@@ -20,7 +20,7 @@ from lineage import array_answers
 from lineage.main import app as command_line
 from lineage_arrays import Recording
 from lineage_arrays.saved import store_recording
-from lineage_query_api import array_following
+from lineage_query_api import served_recordings
 from lineage_query_api.auth import new_token
 from tests.support.api_server import serving
 
@@ -240,11 +240,11 @@ def test_bounds_hold_for_the_whole_trace(chain: Chain, monkeypatch: pytest.Monke
         return httpx.post(f"{chain.server}/v1/arrays/trace", json=body, timeout=60)
 
     assert answered().status_code == 200
-    monkeypatch.setattr(array_following, "RUNS_MAX", 3)
+    monkeypatch.setattr(served_recordings, "RUNS_MAX", 3)
     refused = answered()
     assert (refused.status_code, "runs of cells" in refused.json()["detail"]) == (422, True)
     monkeypatch.undo()
-    monkeypatch.setattr(array_following, "PROGRAMS_MAX", 1)
+    monkeypatch.setattr(served_recordings, "PROGRAMS_MAX", 1)
     # A trace that may read no further program ends there, and says so.
     cut = answered().json()
     assert (cut["complete"], "more than 1 programs" in cut["incomplete_reasons"][0]) == (

@@ -6,7 +6,7 @@ import math
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineage.served import UNREADABLE, ServedAccess, ServerError
@@ -17,11 +17,13 @@ from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.linking import version_of
 from lineage_arrays.saved.plain_values import claims_of, file_of
 from lineage_arrays.saved.reading import listed_arrays
+from lineage_arrays.saved.row_tracing import claims_with, groups_beyond
 from lineage_arrays.saved.tracing import StoredTrace
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
-from lineage_query.answers import Answer
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group
 from lineage_store.port import GraphStore
 
 CELLS_LISTED = 20
@@ -79,10 +81,11 @@ class ShownCells:
 class ShownTrace:
     """A trace of cells. ``left_out``: arrays that the answer has not. ``asked_shape``: of the array that it is about.
 
-    ``rows``: what it goes on to from rows that arrays were made of, or written to; without the arrays that it has itself.
+    ``rows``: where it goes on to from rows that arrays were made of, or written to; without the arrays that it has itself.
     """
 
     app: str
+    direction: Direction
     name: str
     asked_count: int
     found: list[ShownCells]
@@ -92,7 +95,7 @@ class ShownTrace:
     asked_shape: tuple[int, ...] = ()
     served_id: str = ""
     """Of the array that it is about, with a server."""
-    rows: Answer | None = None
+    rows: tuple[Group, ...] = ()
 
 
 def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplication], int]:
@@ -131,7 +134,9 @@ def ends_at_rows(trace: StoredTrace) -> bool:
     return any(one.holds_rows and one.cells for one in trace.found)
 
 
-def shown_trace(trace: StoredTrace, beyond: Answer | None = None) -> ShownTrace:
+def shown_trace(
+    trace: StoredTrace, direction: Direction, beyond: Answer | None = None
+) -> ShownTrace:
     """A trace in a store. ``beyond``: as it goes on from rows."""
     found = [
         ShownCells(
@@ -146,34 +151,18 @@ def shown_trace(trace: StoredTrace, beyond: Answer | None = None) -> ShownTrace:
         )
         for one in trace.found
     ]
+    nodes = {(one.app, one.node) for one in trace.found}
     return ShownTrace(
         trace.app,
+        direction,
         trace.name,
         trace.asked.count,
         found,
-        trace if beyond is None else _claims_with(trace, beyond),
+        trace if beyond is None else claims_with(trace.app, trace, beyond),
         trace.warnings,
         asked_shape=trace.asked.shape,
-        rows=None if beyond is None else _without(beyond, trace),
+        rows=() if beyond is None else groups_beyond(beyond, nodes),
     )
-
-
-def _claims_with(trace: StoredTrace, beyond: Answer) -> TraceClaims:
-    """What a trace says of itself with all that it goes on to."""
-    own = f"{trace.app}: "
-    reasons = (reason.removeprefix(own) for reason in beyond.reasons)
-    missing = (text.removeprefix(own) for text in beyond.warnings if not beyond.complete)
-    return TraceClaims(
-        superset_reasons=tuple(dict.fromkeys((*trace.superset_reasons, *reasons))),
-        incomplete_reasons=tuple(dict.fromkeys((*trace.incomplete_reasons, *missing))),
-        chosen_by=trace.chosen_by,
-    )
-
-
-def _without(beyond: Answer, trace: StoredTrace) -> Answer:
-    arrays = {(one.app, one.node) for one in trace.found}
-    groups = [one for one in beyond.groups if (one.app or beyond.app, one.node) not in arrays]
-    return replace(beyond, groups=tuple(groups))
 
 
 def trace_of_server(
@@ -212,7 +201,7 @@ def trace_of_server(
 
 def _claims_of(answer: dict[str, Any]) -> list[Any]:
     counts = {_key(one): one["count"] for one in answer["arrays"]}
-    return [counts, answer["exact"], answer["complete"], answer["arrays_total"]]
+    return [counts, *(answer[key] for key in ("exact", "complete", "arrays_total", "rows"))]
 
 
 def _key(one: dict[str, Any]) -> str:
@@ -235,6 +224,7 @@ def _served_trace(answer: dict[str, Any], ranges: dict[str, list[str]]) -> Shown
     left_out = answer["arrays_total"] - len(found)
     return ShownTrace(
         answer["app"],
+        Direction(answer["direction"]),
         asked.name,
         asked.count,
         found,
@@ -243,6 +233,7 @@ def _served_trace(answer: dict[str, Any], ranges: dict[str, list[str]]) -> Shown
         left_out,
         asked.shape,
         asked.served_id,
+        tuple(map(Group.from_json, answer["rows"])),
     )
 
 

@@ -149,6 +149,7 @@ def _answer(
         )
         from lineage.array_tables import show_trace
         from lineage.served import ServedAccess
+        from lineage_core.tracing.trace_result import Direction
 
         if png is not None:
             check_target(png)
@@ -167,7 +168,7 @@ def _answer(
                 beyond = follow_cells(
                     opened, url, way, question.cells, app_id, choices=question.choices
                 )
-            shown = shown_trace(trace, beyond)
+            shown = shown_trace(trace, Direction(question.direction), beyond)
             sources = [] if png is None else sources_of_store(trace)
         picture = None if png is None else save_picture(png, sources)
         with warning_if_partial():

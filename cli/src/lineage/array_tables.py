@@ -56,9 +56,9 @@ def show_trace(
             _show_cells(found, CELLS_LISTED if limit is None else limit)
     if not any(found.count for found in trace.found):
         echo("no cells")
-    if trace.rows is not None:
-        for group in trace.rows.groups:
-            show_group(trace.rows, group, CELLS_LISTED if limit is None else limit)
+    for group in trace.rows:
+        listed = CELLS_LISTED if limit is None else limit
+        show_group(group, trace.direction, with_app=True, limit=listed)
     if trace.left_out:
         echo(f"and cells of {trace.left_out:,} more arrays")
     for mark, reasons in (
@@ -104,7 +104,7 @@ def _trace_json(trace: ShownTrace, limit: int | None) -> dict[str, Any]:
         "chosen_by": list(trace.claims.chosen_by),
         "warnings": list(trace.warnings),
         "arrays": [_found_json(found, limit) for found in trace.found],
-        "rows": [] if trace.rows is None else [one.to_json() for one in trace.rows.groups],
+        "rows": [one.to_json() for one in trace.rows],
     }
 
 

@@ -75,7 +75,7 @@ def _show(answer: Answer) -> None:
         _show_containers(answer, towards)
     else:
         for group in answer.groups:
-            show_group(answer, group)
+            show_group(group, answer.direction, with_app=len(answer.apps) > 1)
     if not answer.exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)
@@ -83,13 +83,15 @@ def _show(answer: Answer) -> None:
             echo(f"  {reason}")
 
 
-def show_group(answer: Answer, group: Group, limit: int | None = None) -> None:
-    """Print the items of a node. ``limit``: the first of those that are listed."""
-    towards = "from" if answer.direction is Direction.BACKWARD else "into"
+def show_group(
+    group: Group, direction: Direction, *, with_app: bool, limit: int | None = None
+) -> None:
+    """Print the items of a node. ``with_app``: and its application; ``limit``: the first of those that are listed."""
+    towards = "from" if direction is Direction.BACKWARD else "into"
     items = group.items[:limit]
     echo("")
     echo(
-        f"{towards} {group.heading(group.app if answer.apps[1:] else '')}",
+        f"{towards} {group.heading(group.app if with_app else '')}",
         fg=typer.colors.CYAN,
     )
     for item in items:
@@ -98,7 +100,7 @@ def show_group(answer: Answer, group: Group, limit: int | None = None) -> None:
     if unlisted:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
     for job in group.next_jobs:
-        echo(job.line(answer.direction))
+        echo(job.line(direction))
 
 
 def _show_pairs(answer: Answer) -> None:

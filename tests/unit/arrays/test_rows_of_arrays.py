@@ -14,7 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lineage_arrays import ArrayLineageError, CellError, Recording, RecordingError, UntracedError
+from lineage_arrays import (
+    ArrayLineageError,
+    CellError,
+    Cells,
+    Recording,
+    RecordingError,
+    UntracedError,
+)
 from lineage_arrays.collecting import collected_values
 from lineage_arrays.saved import (
     parse_address,
@@ -27,6 +34,7 @@ from lineage_arrays.saved.document import pack_workflow, unpack_workflow
 from lineage_arrays.saved.row_tracing import StoredCells, cells_of_rows, rows_of_cells
 from lineage_core.contract.collected import CollectedRows
 from lineage_core.contract.message import RecordSplits
+from lineage_core.contract.region import Region
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.collected_rows import place_of_row, regions_of_rows, row_at
 from lineage_query.rows.places import Location, parse_location
@@ -127,9 +135,15 @@ def test_cells_of_rows_lie_in_these_rows(rows: int, others: list[int], data: st.
     chosen = data.draw(st.sets(st.integers(0, rows - 1)))
     expected = np.zeros(shape, bool)
     expected[sorted(chosen)] = True
-    cells = cells_of_rows(shape, list(chosen))
-    assert (cells.mask() == expected).all()
-    assert rows_of_cells(cells).tolist() == sorted(chosen)
+    region = cells_of_rows(shape, list(chosen))
+    assert (Cells.of_region(shape, region).mask() == expected).all()
+    assert list(rows_of_cells(shape, region).positions()) == sorted(chosen)
+    some = data.draw(st.sets(st.integers(0, expected.size - 1)))
+    of_some = {at // (expected.size // rows) for at in some}
+    assert set(rows_of_cells(shape, Region.from_positions(some)).positions()) == of_some
+    assert cells_of_rows(shape, [None, 0]).count == expected.size
+    assert not cells_of_rows((rows, 0), [None, 0])
+    assert not cells_of_rows((rows, 0), [0])
     with pytest.raises(CellError):
         cells_of_rows(shape, [rows])
 

@@ -29,6 +29,7 @@ from lineage_arrays.pictures import CELLS_COLOUR, draw_cells, shading_of
 from lineage_arrays.planes import png_of, shaded
 from lineage_arrays.saved import current_values, parse_address, store_recording, trace_back
 from lineage_core.contract.region import Region
+from lineage_core.tracing.trace_result import Direction
 from lineage_store.url import open_store
 
 pytestmark = pytest.mark.unit
@@ -176,7 +177,9 @@ def test_many_arrays_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def served(shape: tuple[Any, ...], count: int, first: Region, *, whole: bool = False) -> ShownTrace:
     found = ShownCells("app", "cube", shape, count, whole, first)
-    return ShownTrace("app", "sums", 2, [found], TraceClaims(), asked_shape=(4, 5))
+    return ShownTrace(
+        "app", Direction.BACKWARD, "sums", 2, [found], TraceClaims(), asked_shape=(4, 5)
+    )
 
 
 class Drawing:

@@ -186,7 +186,7 @@ def test_the_same_over_http_on_the_command_line_and_in_notebooks(
     answer = _ask(store)
     (line,) = [job.line(answer.direction) for job in _jobs(answer)]
     assert Answer.from_json(json.loads(json.dumps(answer.to_json()))) == answer
-    show_group(answer, answer.groups[0])
+    show_group(answer.groups[0], answer.direction, with_app=False)
     answer.show()
     assert capsys.readouterr().out.count(f"\n{line}\n") == 2
     assert "again" not in answer._repr_html_()

@@ -102,8 +102,8 @@ def create_app(
     # Files of rows are untrusted: any job may have written them.
     reader.formats = ConfinedFormats()
     problem = {"content": {problems.MEDIA_TYPE: {"schema": {"$ref": PROBLEM_REFERENCE}}}}
-    lineages = Lineages(store, reader, settings)
     array_questions = ArrayQuestions()
+    lineages = Lineages(store, reader, settings, cells=array_questions.cells_of)
     audit = open_audit(settings.api_audit, settings.api_audit_days)
     registry = new_registry()
     rates = Rates(settings.api_rate, read_redis_settings(), registry)

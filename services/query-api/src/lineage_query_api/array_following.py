@@ -1,29 +1,26 @@
-"""Traces of cells through the recordings of several applications: the way is found here, and each step is answered in a confined process.
-
-Nothing that a recording says is decoded here, but names and runs of positions.
-"""
+"""Traces of cells through the recordings of several applications: the way is found here, and each step is answered in a confined process."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, TypeAlias
+from collections.abc import Sequence
 
 import numpy as np
 
 from lineage_arrays.claims import TraceClaims
-from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.saved.address import parse_address
 from lineage_arrays.saved.following import follow_back, follow_forward
-from lineage_arrays.saved.linking import FileLinks, Recordings
+from lineage_arrays.saved.linking import FileLinks
 from lineage_arrays.saved.locating import CurrentFiles, locate
-from lineage_arrays.saved.plain_values import claims_of, file_of, rows_of
 from lineage_arrays.saved.reading import NamedArray, listed_arrays
-from lineage_arrays.workflow import Node
+from lineage_arrays.saved.row_tracing import claims_with, groups_beyond
+from lineage_arrays.saved.storing import node_of
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer, Group
 from lineage_query.rows.reader import RowReader
+from lineage_query_api.answer_models import AnswerGroup
 from lineage_query_api.array_models import (
     ArrayApplication,
     ArrayApplications,
@@ -35,84 +32,14 @@ from lineage_query_api.array_models import (
 )
 from lineage_query_api.array_standings import array_model
 from lineage_query_api.lineages import Lineages
+from lineage_query_api.served_recordings import Ask, ServedCells
 from lineage_store.paths import RowsError
 from lineage_store.recorded_files import FileVersion
 
-PROGRAMS_MAX = 100
-"""Recordings that one question reads, at most."""
-RUNS_MAX = 4_000_000
-"""Runs of positions that the steps of one question answer with, at most: 64 MB."""
 ARRAYS_MAX = 1_000
 """Arrays that an answer lists."""
 REASONS_MAX = 1_000
 """Reasons of each kind that it lists."""
-Ask: TypeAlias = Callable[..., dict[str, Any]]
-"""Has an operation of `lineage_arrays.saved.questions` answered, of an application and with arguments."""
-
-
-class _Room:
-    """How many runs the steps of one question may still answer with."""
-
-    def __init__(self, runs: int) -> None:
-        self._left = runs
-
-    def cells(self, runs: tuple[bytes, bytes]) -> Region:
-        """Cells of an answer.
-
-        Raises:
-            ArrayLineageError: they are too many.
-        """
-        first, last = (np.frombuffer(side, np.uint64) for side in runs)
-        self._left -= len(first)
-        if self._left < 0:
-            raise ArrayLineageError(
-                f"the trace leads through more than {RUNS_MAX:,} runs of cells: ask for fewer cells"
-            )
-        return Region(first, last)
-
-
-class ServedRecording:
-    """A recording whose cells are traced in confined processes: a `lineage_arrays.saved.following.TraceableRecording`."""
-
-    def __init__(self, ask: Ask, app: str, room: _Room) -> None:
-        self._ask = ask
-        self._app = app
-        self._room = room
-        self._described: dict[int, dict[str, Any]] = {}
-        self.sources: list[NamedArray] = []
-        self.outputs: list[NamedArray] = []
-        for plain in ask("names", app)["arrays"]:
-            array = _named_array(plain)
-            self._described[id(array)] = plain
-            (self.sources if array.is_source else self.outputs).append(array)
-
-    def described(self, array: NamedArray) -> dict[str, Any]:
-        """One of its arrays by plain values."""
-        return self._described[id(array)]
-
-    def cells_at(self, array: NamedArray, address: str) -> Region:
-        """The cells of an array that an address names.
-
-        Raises:
-            ArrayLineageError: it has no such cells.
-        """
-        return self._room.cells(self._ask("cells", self._app, array.node.number, address)["cells"])
-
-    def back_to_sources(
-        self, number: int, cells: Region, *, choices: bool
-    ) -> tuple[Sequence[tuple[NamedArray, Region]], TraceClaims]:
-        answer = self._ask("back", self._app, number, _runs(cells), choices)
-        found = [(self.sources[at], self._room.cells(runs)) for at, runs in answer["found"]]
-        return found, claims_of(answer)
-
-    def forward_to_outputs(
-        self, number: int, cells: Region, to: str | None, *, choices: bool
-    ) -> Sequence[tuple[NamedArray, Region, TraceClaims]]:
-        answer = self._ask("forward", self._app, number, _runs(cells), to, choices)
-        return [
-            (self.outputs[one["place"]], self._room.cells(one["cells"]), claims_of(one))
-            for one in answer["found"]
-        ]
 
 
 class _ServedFiles(CurrentFiles):
@@ -144,8 +71,8 @@ class _ServedFiles(CurrentFiles):
             return ""
 
 
-def answer_followed(lineages: Lineages, read: Ask, request: FollowRequest) -> FollowedTraceModel:
-    """Trace cells as `lineage_arrays.saved.trace_back` and `trace_forward` do, over the applications that a caller may trace.
+class FollowedCells:
+    """A trace of cells over the applications that a caller may trace, as `lineage_arrays.saved.trace_back` and `trace_forward` do it.
 
     Args:
         lineages: of these applications, and no others.
@@ -158,54 +85,82 @@ def answer_followed(lineages: Lineages, read: Ask, request: FollowRequest) -> Fo
         ProblemError: a step takes more memory than it may.
         BudgetError: the question has no time left.
     """
-    app = None if request.app is None else lineages.find(request.app)
-    room = _Room(RUNS_MAX)
-    recordings = Recordings[ServedRecording](
-        lambda of_app: ServedRecording(partial(_accepted, read), of_app, room), PROGRAMS_MAX
-    )
-    backward, address = request.direction == "backward", request.cells
-    links = FileLinks(lineages.store, recordings) if request.all_jobs else None
-    located = locate(
-        lineages.store,
-        recordings,
-        parse_address(address).name,
-        app,
-        sources=not backward,
-        files=_ServedFiles(lineages.reader),
-    )
-    asked = recordings.of(located.app).cells_at(located.array, address)
-    start, choices = (located.app, located.array), request.choices
-    followed = (
-        follow_back(recordings, links, start, asked, choices=choices)
-        if backward
-        else follow_forward(recordings, links, start, asked, to=request.to, choices=choices)
-    )
 
-    if request.all_jobs:
-        followed.end_at_rows()
+    def __init__(self, lineages: Lineages, read: Ask, request: FollowRequest) -> None:
+        self._lineages, self._request = lineages, request
+        self.tracing = ServedCells(lineages, read, choices=request.choices)
+        """Goes on with what was read of recordings."""
+        self._direction = Direction(request.direction)
+        app = None if request.app is None else lineages.find(request.app)
+        backward, address = request.direction == "backward", request.cells
+        self._recordings = recordings = self.tracing.recordings()
+        links = FileLinks(lineages.store, recordings) if request.all_jobs else None
+        self._located = located = locate(
+            lineages.store,
+            recordings,
+            parse_address(address).name,
+            app,
+            sources=not backward,
+            files=_ServedFiles(lineages.reader),
+        )
+        self._asked = recordings.of(located.app).cells_at(located.array, address)
+        start, choices = (located.app, located.array), request.choices
+        self._followed = (
+            follow_back(recordings, links, start, self._asked, choices=choices)
+            if backward
+            else follow_forward(
+                recordings, links, start, self._asked, to=request.to, choices=choices
+            )
+        )
+        if request.all_jobs and request.to is not None:
+            self._followed.stop_at_rows()
 
-    def shown(of_app: str, array: NamedArray, cells: Region) -> FollowedCellsModel:
-        described = recordings.of(of_app).described(array)
-        model = array_model(lineages.reader_of(of_app), described)
-        return _page(of_app, model, cells, request)
+    @property
+    def goes_on(self) -> bool:
+        """Whether it ends at rows that other programs may go on with, and all jobs are asked about."""
+        request = self._request
+        return request.all_jobs and request.to is None and self._followed.ends_at_rows
 
-    found = sorted(
-        ((of_app, *of_array) for (of_app, _, _), of_array in followed.found.items()),
-        key=lambda one: not one[2],
-    )
-    return FollowedTraceModel(
-        app=located.app,
-        direction=request.direction,
-        exact=not followed.superset,
-        complete=not followed.incomplete,
-        superset_reasons=_listed(followed.superset),
-        incomplete_reasons=_listed(followed.incomplete),
-        chosen_by=_listed(followed.chosen),
-        warnings=list(lineages.scope_warnings()),
-        asked=shown(located.app, located.array, asked),
-        arrays=[shown(*one) for one in found[:ARRAYS_MAX]],
-        arrays_total=len(found),
-    )
+    def ends(self) -> Answer:
+        """Where it ends, as an answer about rows, which others go on with.
+
+        Raises:
+            TooMuchError: there are too many to list.
+        """
+        return self.tracing.answer(self._direction, self._followed)
+
+    def model(self, beyond: Answer | None) -> FollowedTraceModel:
+        """The answer. ``beyond``: as it goes on from rows."""
+        request, located, followed = self._request, self._located, self._followed
+        found = sorted(
+            ((of_app, *of_array) for (of_app, _, _), of_array in followed.found.items()),
+            key=lambda one: not one[2],
+        )
+        claims: TraceClaims = followed.claims
+        rows: Sequence[Group] = ()
+        if beyond is not None:
+            claims = claims_with(located.app, claims, beyond)
+            nodes = {(of_app, node_of(number)) for of_app, number, _ in followed.found}
+            rows = groups_beyond(beyond, nodes)
+        return FollowedTraceModel(
+            app=located.app,
+            direction=request.direction,
+            exact=claims.exact,
+            complete=claims.complete,
+            superset_reasons=_listed(claims.superset_reasons),
+            incomplete_reasons=_listed(claims.incomplete_reasons),
+            chosen_by=_listed(claims.chosen_by),
+            warnings=list(self._lineages.scope_warnings()),
+            asked=self._shown(located.app, located.array, self._asked),
+            arrays=[self._shown(*one) for one in found[:ARRAYS_MAX]],
+            arrays_total=len(found),
+            rows=[AnswerGroup.model_validate(group.to_json()) for group in rows],
+        )
+
+    def _shown(self, app: str, array: NamedArray, cells: Region) -> FollowedCellsModel:
+        described = self._recordings.of(app).described(array)
+        model = array_model(self._lineages.reader_of(app), described)
+        return _page(app, model, cells, self._request)
 
 
 def list_applications(lineages: Lineages, limit: int) -> ArrayApplications:
@@ -229,18 +184,6 @@ def list_applications(lineages: Lineages, limit: int) -> ArrayApplications:
     return ArrayApplications(items=items, left_out=max(len(records) - limit, 0))
 
 
-def _accepted(read: Ask, *arguments: Any) -> dict[str, Any]:
-    """An answer that is no refusal.
-
-    Raises:
-        ArrayLineageError: it is one.
-    """
-    found = read(*arguments)
-    if "refused" in found:
-        raise ArrayLineageError(found["refused"])
-    return found
-
-
 def _page(app: str, array: ArrayModel, cells: Region, request: FollowRequest) -> FollowedCellsModel:
     """Cells of an array, from the position on that the request names."""
     after = int(request.after.get(f"{app}/{array.id}", -1))
@@ -261,25 +204,7 @@ def _page(app: str, array: ArrayModel, cells: Region, request: FollowRequest) ->
     )
 
 
-def _listed(reasons: Mapping[str, None]) -> list[str]:
+def _listed(reasons: Sequence[str]) -> list[str]:
     left_out = len(reasons) - REASONS_MAX
     listed = list(reasons)[:REASONS_MAX]
     return [*listed, f"and {left_out:,} more"] if left_out > 0 else listed
-
-
-def _named_array(plain: Mapping[str, Any]) -> NamedArray:
-    node = Node(
-        number=plain["number"],
-        operator="",
-        shape=tuple(plain["shape"]),
-        # Shown as the text that came.
-        dtype=np.dtype(np.void),
-        call_site=plain["call_site"],
-    )
-    return NamedArray(
-        plain["name"], node, plain["is_source"], file_of(plain["file"]), rows_of(plain["rows"])
-    )
-
-
-def _runs(cells: Region) -> tuple[bytes, bytes]:
-    return cells.first.tobytes(), cells.last.tobytes()

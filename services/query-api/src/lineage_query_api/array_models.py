@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from pydantic import Field, StringConstraints, model_validator
 
+from lineage_query_api.answer_models import AnswerGroup
 from lineage_query_api.models import (
     NO_NUL,
     STANDING,
@@ -188,6 +189,9 @@ class FollowedTraceModel(FrozenModel):
     asked: FollowedCellsModel
     arrays: list[FollowedCellsModel] = Field(description="those with cells first")
     arrays_total: int
+    rows: list[AnswerGroup] = Field(
+        description="with `all_jobs`: where it goes on to from rows that arrays were made of, or written to; not the arrays above"
+    )
 
 
 class FollowRequest(RequestModel):

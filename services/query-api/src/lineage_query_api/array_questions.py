@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import base64
 import io
+from collections.abc import Callable, Sequence
 from contextlib import closing
 from functools import partial
-from http import HTTPStatus
-from typing import IO, Any
+from typing import Any
 
-import numpy as np
-
-from lineage_core.contract.message import Arrays
-from lineage_query.finding import NotFoundError
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import Answer
+from lineage_query.collected_rows import CellBackend
 from lineage_query.rows.confined import ConfinedFormats
+from lineage_query.rows.places import Location
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_query_api.array_models import (
     ArrayApplications,
     ArrayFileModel,
@@ -32,10 +33,17 @@ from lineage_query_api.array_models import (
 )
 from lineage_query_api.array_standings import array_model
 from lineage_query_api.array_trees import files_of, joined
-from lineage_query_api.errors import ProblemError, too_costly_error
+from lineage_query_api.confined_arrays import (
+    accepted,
+    answer,
+    check_numpy,
+    check_recorded,
+    check_size,
+    parts_of,
+    refusal,
+)
 from lineage_query_api.lineages import Lineages
-from lineage_store.paths import RowsError, Spellings
-from lineage_store.recorded_files import FileQuery
+from lineage_store.paths import RowsError
 
 FILE_BYTES_MAX = 128 << 20
 """Longest file of which values are read: it is in memory as a whole, and its array beside it."""
@@ -46,7 +54,6 @@ PARTS_BYTES_MAX = 64 << 30
 ROW_FILES = ".parquet"
 """The ending of files whose rows are read as those of tables."""
 NUMPY_FILES = (".npy", ".npz")
-FEWER = "ask for fewer cells, or by `lineage arrays` where the store is"
 _FROM = "lineage_arrays.saved"
 
 
@@ -95,25 +102,40 @@ class ArrayQuestions:
         found["asked"] = _cells(reader, found["asked"])
         return CellTraceModel.model_validate({"app": app, "direction": request.direction, **found})
 
-    def follow(self, lineages: Lineages, request: FollowRequest) -> FollowedTraceModel:
+    def follow(
+        self, lineages: Lineages, request: FollowRequest, *, rows: bool
+    ) -> FollowedTraceModel:
         """The cells that some cells were made from, or went into, also in other applications that the caller may trace.
+
+        ``rows``: the caller may read the text of rows.
 
         Raises:
             NotFoundError: there is no such application.
             ArrayLineageError: there is no such array, or the trace is larger than one may be.
-            ProblemError: a step takes more memory than it may.
+            ProblemError: a step takes more memory than it may, or the answer has too many items.
             BudgetError: the question costs more than it may.
         """
-        _check_numpy()
+        check_numpy()
         # Not where this module is imported: it needs NumPy 2, and the server does not.
-        from lineage_query_api.array_following import answer_followed
+        from lineage_query_api.array_following import FollowedCells
 
         with lineages.working():
-            return answer_followed(lineages, partial(self._read, lineages), request)
+            followed = FollowedCells(lineages, partial(self._read, lineages), request)
+            ends = followed.ends() if followed.goes_on else None
+        beyond = None
+        if ends is not None:
+            query = TraceQuery(ends.direction, (request.cells,), all_jobs=True, texts=rows)
+            beyond = lineages.follow(ends, query, followed.tracing)
+        with lineages.working():
+            return followed.model(beyond)
+
+    def cells_of(self, lineages: Lineages) -> CellBackend:
+        """What traces rows of one question through the arrays that a caller may trace."""
+        return _Cells(lineages, partial(self._read, lineages))
 
     def list_applications(self, lineages: Lineages, limit: int) -> ArrayApplications:
         """Applications that recorded arrays, among the latest ``limit`` ones; raises as :meth:`follow`."""
-        _check_numpy()
+        check_numpy()
         from lineage_query_api.array_following import list_applications
 
         with lineages.working():
@@ -150,14 +172,14 @@ class ArrayQuestions:
 
     def _ask(self, lineages: Lineages, operation: str, app: str, *arguments: Any) -> dict[str, Any]:
         with lineages.turn():
-            return _accepted(self._read(lineages, operation, app, *arguments))
+            return accepted(self._read(lineages, operation, app, *arguments))
 
     def _read(
         self, lineages: Lineages, operation: str, app: str, *arguments: Any
     ) -> dict[str, Any]:
         """What a confined process answers about a recording, refusals too."""
-        parts = _parts_of(lineages, app)
-        return _answer(self._recordings, operation, io.BytesIO(), app, parts, *arguments)
+        parts = parts_of(lineages, app)
+        return answer(self._recordings, operation, io.BytesIO(), app, parts, *arguments)
 
     def _ask_of_file(
         self, lineages: Lineages, operation: str, app: str, array: str, *arguments: Any
@@ -165,17 +187,17 @@ class ArrayQuestions:
         described = ArrayModel.model_validate(self._ask(lineages, "array", app, array))
         file = described.file
         if file is None:
-            raise _refusal("it is in no file: values of other arrays are not kept")
+            raise refusal("it is in no file: values of other arrays are not kept")
         if file.path.lower().endswith(ROW_FILES):
-            raise _refusal("it is a file of rows: their values are those that traces of rows show")
+            raise refusal("it is a file of rows: their values are those that traces of rows show")
         reader = lineages.reader_of(app)
-        _check_recorded(lineages, app, file.path, file.checksum)
+        check_recorded(lineages, app, file.path, file.checksum)
         source = file.path, file.member, file.checksum, described.shape
         with lineages.turn():
             try:
-                return _accepted(self._answer_of_file(reader, operation, file, source, arguments))
+                return accepted(self._answer_of_file(reader, operation, file, source, arguments))
             except RowsError as error:
-                raise _refusal(str(error)) from error
+                raise refusal(str(error)) from error
 
     def _answer_of_file(
         self,
@@ -188,108 +210,35 @@ class ArrayQuestions:
         path = file.path
         state = reader.state(path)
         if state is None:
-            raise _refusal(f"{path} is gone: its values are not known")
+            raise refusal(f"{path} is gone: its values are not known")
         if reader.is_folder(path):
             tree = files_of(path)
-            _check_size(path, tree.size, file.size, FILE_BYTES_MAX)
+            check_size(path, tree.size, file.size, FILE_BYTES_MAX)
             stream = joined(reader, tree)
-            return _answer(self._folders, operation, stream, tree.files, source, *arguments)
+            return answer(self._folders, operation, stream, tree.files, source, *arguments)
         in_parts = path.lower().endswith(READ_IN_PARTS)
-        _check_size(path, state.size, file.size, PARTS_BYTES_MAX if in_parts else FILE_BYTES_MAX)
+        check_size(path, state.size, file.size, PARTS_BYTES_MAX if in_parts else FILE_BYTES_MAX)
         formats = self._numpy_files if path.lower().endswith(NUMPY_FILES) else self._other_files
         with closing(reader.opened(path, packed=True)) as content:
-            return _answer(formats, operation, content.stream, source, *arguments)
+            return answer(formats, operation, content.stream, source, *arguments)
 
 
-def _parts_of(lineages: Lineages, app: str) -> list[tuple[int, int, str]]:
-    """The parts of the recording of an application.
+class _Cells(CellBackend):
+    """Loads what traces rows through arrays with the first of them."""
 
-    Raises:
-        NotFoundError: it has none.
-        BudgetError: they are more than may be held.
-    """
-    try:
-        messages = lineages.store.messages(app, "arrays")
-    except KeyError as error:
-        raise NotFoundError(f"there is no application {app!r} any more") from error
-    parts = [
-        (message.part, message.parts, message.recording)
-        for message in messages
-        if isinstance(message, Arrays)
-    ]
-    if not parts:
-        raise NotFoundError(f"{app} recorded no arrays")
-    return parts
+    def __init__(self, lineages: Lineages, read: Callable[..., dict[str, Any]]) -> None:
+        self._lineages, self._read = lineages, read
+        self._served: CellBackend | None = None
 
+    def trace_rows(
+        self, direction: Direction, app: str, node: str, rows: Sequence[Location]
+    ) -> Answer:
+        check_numpy()
+        # As above.
+        from lineage_query_api.array_following import ServedCells
 
-def _answer(
-    formats: ConfinedFormats, operation: str, file: IO[bytes], *arguments: Any
-) -> dict[str, Any]:
-    """What a confined process answers; where it refuses, `refused` says why.
-
-    Raises:
-        ProblemError: it takes more memory than it may.
-        BudgetError: it takes longer than the question may.
-    """
-    _check_numpy()
-    try:
-        found: dict[str, Any] = formats.read(operation, file, *arguments)
-    except OSError as error:
-        raise too_costly_error(str(error), FEWER) from error
-    return found
-
-
-def _accepted(found: dict[str, Any]) -> dict[str, Any]:
-    """An answer that is no refusal.
-
-    Raises:
-        ProblemError: it is one.
-    """
-    if "refused" in found:
-        raise _refusal(found["refused"])
-    return found
-
-
-def _check_numpy() -> None:
-    """See that this server's NumPy can answer.
-
-    Raises:
-        ProblemError: it is too old.
-    """
-    if not hasattr(np, "permute_dims"):
-        raise _refusal(f"this server has NumPy {np.__version__}, and cells need 2.0")
-
-
-def _refusal(detail: str) -> ProblemError:
-    return ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, detail)
-
-
-def _check_recorded(lineages: Lineages, app: str, path: str, checksum: str) -> None:
-    """See that a file is among those that the application says to have used: grants are about these.
-
-    Raises:
-        ProblemError: it is not.
-    """
-    recorded = lineages.store.recorded_files(FileQuery(path, Spellings(), app=app))
-    if not any(one.path == path and one.version.checksum == checksum for one in recorded.items):
-        raise _refusal("the application recorded no such file")
-
-
-def _check_size(path: str, size: int, recorded: int, most: int) -> None:
-    """See that a file, or the files of a folder, may be what was recorded, before their bytes are read.
-
-    Raises:
-        ProblemError: they are not, or are too large.
-    """
-    if size != recorded:
-        raise _refusal(
-            f"{path} has changed since it was recorded: its values now are not those of then"
-        )
-    if size > most:
-        raise too_costly_error(
-            f"{path} has {size / (1 << 20):,.0f} MiB; values are read of files of up to {most >> 20:,}",
-            "read the file where it is, or keep the array as .npy, which is read in parts",
-        )
+        self._served = self._served or ServedCells(self._lineages, self._read)
+        return self._served.trace_rows(direction, app, node, rows)
 
 
 def _cells(reader: RowReader, plain: dict[str, Any]) -> dict[str, Any]:

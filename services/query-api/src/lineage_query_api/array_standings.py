@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
 from lineage_query_api.array_models import ArrayModel
 from lineage_store.paths import RowsError
@@ -18,7 +19,7 @@ def array_model(reader: RowReader, plain: dict[str, Any]) -> ArrayModel:
     return ArrayModel.model_validate(plain)
 
 
-def standing_of(reader: RowReader, path: str, size: int, mtime: float) -> str:
+def standing_of(reader: RowReader, path: str, size: int, mtime: float) -> FileStatus:
     """How a file stands, as far as size and time say it."""
     try:
         state = reader.state(path)

@@ -28,6 +28,7 @@ from lineage_core.tracing.budget import (
 )
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Item
+from lineage_query.collected_rows import CellBackend
 from lineage_query.comparing import records_to_compare
 from lineage_query.dataset_index import DatasetIndex
 from lineage_query.engine import QueryEngine
@@ -205,12 +206,19 @@ class Lineages:
         settings: QueryApiSettings,
         *,
         part_of: Lineages | None = None,
+        cells: Callable[[Lineages], CellBackend] | None = None,
     ) -> None:
-        """``part_of``: lineages of the whole store, with which it shares turns, Spark and caches."""
+        """``part_of``: lineages of the whole store, with which it shares turns, Spark and caches.
+
+        ``cells``: gives what traces rows of one question through arrays; None: traces are incomplete where they come to some.
+        """
         self.store = store
         self.settings = settings
         self._reader = reader
         self._part_of = part_of
+        self._cells: Callable[[Lineages], CellBackend] | None = (
+            cells if part_of is None else part_of._cells
+        )
         self._message_room: MessageRoom = (
             MessageRoom(settings.api_message_mb * MIB) if part_of is None else part_of._message_room
         )
@@ -506,15 +514,35 @@ class Lineages:
 
     # -- traces ------------------------------------------------------------------------------
 
-    def _engine(self, *, rows: bool) -> QueryEngine:
-        """The query engine for a caller. ``rows``: the caller may read the text of rows, and so may query rows by values."""
+    def _engine(self, *, rows: bool, cells: CellBackend | None = None) -> QueryEngine:
+        """The query engine for a caller.
+
+        ``rows``: the caller may read the text of rows, and so may query rows by values. ``cells``: traces rows through arrays.
+        """
         return QueryEngine(
             self.store,
             self._reader,
             self._application_cache,
             self.recipe_traces.for_caller(rows=rows),
             _CallerLimits(self, rows),
+            cells,
         )
+
+    def _cells_of_caller(self) -> CellBackend | None:
+        """What traces rows of one question through arrays; None of an application of which something is hidden or masked: chosen cells tell of values."""
+        if self._cells is None or self._visible_store is not None:
+            return None
+        return self._cells(self)
+
+    def follow(self, first: Answer, query: TraceQuery, cells: CellBackend) -> Answer:
+        """Continue an answer, which lists all of its items, through all jobs.
+
+        Raises:
+            LineageError: as :meth:`trace_query`.
+            ProblemError: as :meth:`trace_query`, or the answer has too many items.
+        """
+        answer = self._engine(rows=query.texts, cells=cells).follow(first, query)
+        return self.answer(Trace(query, recomputed=answer), None, texts=query.texts)
 
     def trace(self, name: str, request: TraceRequest, *, rows: bool) -> CachedTrace:
         """As :meth:`trace_any`, for records only: the trace does not continue at rows of DataFrames.
@@ -582,9 +610,8 @@ class Lineages:
         if self._visible_store is not None and query.where:
             raise hidden_parts_error()
         self.recipe_traces.check_traceable()
-        return self._with_scope_warnings(
-            self._engine(rows=rows).trace(query, derivations=derivations)
-        )
+        engine = self._engine(rows=rows, cells=self._cells_of_caller())
+        return self._with_scope_warnings(engine.trace(query, derivations=derivations))
 
     def also_read(self, cached: CachedTrace, answer: Answer) -> list[str]:
         """What a trace forward of one application leaves out: others that read the files of its rows."""

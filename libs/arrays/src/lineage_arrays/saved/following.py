@@ -68,15 +68,29 @@ class Followed(Generic[C]):
         ):
             texts.update(dict.fromkeys(f"{prefix}{text}" for text in of_trace))
 
-    def end_at_rows(self) -> None:
+    def stop_at_rows(self) -> None:
         """Say that it does not go on through the rows that it ends at."""
         for (app, _, name), (array, cells) in self.found.items():
             if cells and array.holds_rows:
                 reason = (
-                    f"{name} of {app} has rows of other programs: `lineage arrays` with --all-jobs goes on through them "
-                    "where it reads the store itself"
+                    f"{name} of {app} has rows of other programs: `lineage arrays` with --all-jobs, and without --to, "
+                    "goes on through them"
                 )
                 self.incomplete[reason] = None
+
+    @property
+    def claims(self) -> TraceClaims:
+        """What it says of itself."""
+        return TraceClaims(
+            superset_reasons=tuple(self.superset),
+            incomplete_reasons=tuple(self.incomplete),
+            chosen_by=tuple(self.chosen),
+        )
+
+    @property
+    def ends_at_rows(self) -> bool:
+        """Whether it ends at rows that other programs may go on with."""
+        return any(cells and array.holds_rows for array, cells in self.found.values())
 
     def note_copy(self, link: FileLink) -> None:
         if link.superset:

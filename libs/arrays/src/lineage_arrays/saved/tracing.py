@@ -98,7 +98,7 @@ def trace_back(
     start = located.app, located.array
     followed = follow_back(recordings, links, start, asked, choices=choices)
     if all_jobs and not to_rows:
-        followed.end_at_rows()
+        followed.stop_at_rows()
     return _answer(located, asked, followed)
 
 
@@ -135,7 +135,7 @@ def trace_forward(
     start = located.app, located.array
     followed = follow_forward(recordings, links, start, asked, to=to, choices=choices)
     if all_jobs and not to_rows:
-        followed.end_at_rows()
+        followed.stop_at_rows()
     return _answer(located, asked, followed)
 
 

@@ -60,7 +60,8 @@ def follow_cells(
     request: FollowRequest, scope: CallerScope, questions: Questions
 ) -> FollowedTraceModel:
     """Trace cells over all applications: as `lineage arrays back --json` and `lineage arrays forward --json`."""
-    return questions.follow(scope.within(request.app)[0], request)
+    lineages, caller = scope.within(request.app)
+    return questions.follow(lineages, request, rows=caller.rows)
 
 
 @router.get("", responses=NOT_MODIFIED)
