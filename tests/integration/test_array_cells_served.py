@@ -12,6 +12,8 @@ from typing import Any
 
 import httpx
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
@@ -71,6 +73,9 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         recording = Recording()
         image, flux = recording.load("image.npy"), recording.load("cube.npz/flux")
         sky, texts = recording.load("sky.png"), recording.load("cube.npz/texts")
+        rows = {name: random.normal(size=20) for name in "xyz"}
+        pq.write_table(pa.table(rows), "rows.parquet", compression="zstd")
+        pq.write_table(pa.table({"name": ["a", "bc"]}), "names.parquet", compression="gzip")
         smooth = (image[:, 1:] + image[:, :-1]) / 2
         np.save("smooth.npy", smooth)
         arrays = {
@@ -81,6 +86,8 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
             "scaled": sky[::2, ::3] * 2,
             "number": image.max(),
             "named": texts[::-1],
+            "features": recording.load("rows.parquet").sum(axis=1),
+            "names": recording.load("names.parquet")[::-1],
         }
         for name, array in arrays.items():
             if name != "smooth.npy":
@@ -111,7 +118,7 @@ def pixels_of(picture: dict[str, Any]) -> np.ndarray[Any, Any]:
 def test_arrays_are_listed_by_pages_with_their_files(served: Served) -> None:
     whole = served.get(by="looks")
     listed = {one["name"]: one for one in whole["items"]}
-    assert whole["total"] == len(whole["items"]) == 4 + len(served.arrays)
+    assert whole["total"] == len(whole["items"]) == 6 + len(served.arrays)
     assert listed["image.npy"]["shape"] == [30, 40]
     assert listed["image.npy"]["file"]["standing"] == "same"
     assert listed["cube.npz/flux"]["file"]["member"] == "flux"
@@ -134,6 +141,7 @@ WHERE = {
     "scaled": "1,...",
     "number": "",
     "named": "0",
+    "features": "3",
 }
 
 
@@ -249,23 +257,27 @@ def test_a_picture_has_the_means_of_the_files_cells(served: Served) -> None:
     assert (part["low"], part["high"], part["plane"]) == (-1, 1, "4:9,10")
 
 
-@pytest.mark.parametrize("name", ["sky.png", "cube.npz/flux"])
+@pytest.mark.parametrize("name", ["sky.png", "cube.npz/flux", "rows.parquet"])
 def test_other_formats_have_pictures_and_values(served: Served, name: str) -> None:
     key = served.id_of(name, source=True)
     assert served.get(f"/{key}/picture")["steps"] == [1, 1]
     values = served.get(f"/{key}/values", ranges="1-2 11", limit=2)
     assert values["count"] == 3
-    array = (
-        np.load(served.folder / "cube.npz")["flux"]
-        if "flux" in name
-        else np.asarray(Image.open(served.folder / "sky.png"))
-    )
+    if name == "rows.parquet":
+        array = np.stack(
+            [column.to_numpy() for column in pq.read_table(served.folder / name).columns], axis=1
+        )
+    elif name == "sky.png":
+        array = np.asarray(Image.open(served.folder / name))
+    else:
+        array = np.load(served.folder / "cube.npz")["flux"]
     assert [one["text"] for one in values["values"]] == [str(array.flat[at]) for at in (1, 2)]
     assert [array[tuple(one["cell"])] for one in values["values"]] == list(array.flat[1:3])
 
 
-def test_texts_have_values_and_no_picture(served: Served) -> None:
-    key = served.id_of("cube.npz/texts", source=True)
+@pytest.mark.parametrize("name", ["cube.npz/texts", "names.parquet"])
+def test_texts_have_values_and_no_picture(served: Served, name: str) -> None:
+    key = served.id_of(name, source=True)
     found = served.get(f"/{key}/values", ranges="0-1")["values"]
     assert [one["text"] for one in found] == ["a", "bc"]
     assert "no numbers" in served.get(f"/{key}/picture", 422)["detail"]

@@ -51,8 +51,6 @@ READ_IN_PARTS = ".npy"
 """The ending of files that are read from end to end, and never held."""
 PARTS_BYTES_MAX = 64 << 30
 """Longest file of these; before, the time of a question is over."""
-ROW_FILES = ".parquet"
-"""The ending of files whose rows are read as those of tables."""
 NUMPY_FILES = (".npy", ".npz")
 _FROM = "lineage_arrays.saved"
 
@@ -188,8 +186,6 @@ class ArrayQuestions:
         file = described.file
         if file is None:
             raise refusal("it is in no file: values of other arrays are not kept")
-        if file.path.lower().endswith(ROW_FILES):
-            raise refusal("it is a file of rows: their values are those that traces of rows show")
         reader = lineages.reader_of(app)
         check_recorded(lineages, app, file.path, file.checksum)
         source = file.path, file.member, file.checksum, described.shape

@@ -32,6 +32,7 @@ def load_libraries() -> None:
         ("a.h5", _write_hdf5),
         ("a.nc", _write_hdf5),
         ("a.fits", _write_fits),
+        ("a.parquet", _write_parquet),
         ("a.png", _write_image("PNG")),
         ("a.tif", _write_image("TIFF")),
         ("a.jpg", _write_image("JPEG")),
@@ -92,6 +93,12 @@ def _write_hdf5(file: io.BytesIO) -> None:
     with import_module("h5py").File(file, "w") as content:
         for name, options in (("a", {"compression": "gzip", "shuffle": True}), ("b", {})):
             content.create_dataset(name, data=_SAMPLE, **options)
+
+
+def _write_parquet(file: io.BytesIO) -> None:
+    arrow = import_module("pyarrow")
+    columns = {"n": [1.5], "t": ["a"], "b": [True], "d": np.zeros(1, "M8[ms]")}
+    import_module("pyarrow.parquet").write_table(arrow.table(columns), file)
 
 
 def _write_fits(file: io.BytesIO) -> None:
