@@ -203,7 +203,7 @@ def lines_in(chain: Chain, groups: list[dict[str, Any]]) -> set[str]:
     ("row", "lines"), [(0, {"1", "3"}), pytest.param(1, {"1"}, marks=pytest.mark.long)]
 )
 def test_a_row_goes_back_through_cells_to_lines(chain: Chain, row: int, lines: set[str]) -> None:
-    asked = ("back", f"{chain.out}:{row + 1}", "--all-jobs")
+    asked: tuple[str, ...] = ("back", f"{chain.out}:{row + 1}", "--all-jobs")
     here, there = (chain.printed(*asked, served=served) for served in (False, True))
     assert there == here
     assert (lines_in(chain, there["sources"]), there["complete"]) == (lines, True)
@@ -221,7 +221,7 @@ def test_a_row_goes_back_through_cells_to_lines(chain: Chain, row: int, lines: s
 def test_a_line_goes_forward_through_rows_and_cells(
     chain: Chain, line: int, rows: set[int]
 ) -> None:
-    asked = ("forward", f"{chain.source}:{line}", "--all-jobs")
+    asked: tuple[str, ...] = ("forward", f"{chain.source}:{line}", "--all-jobs")
     here, there = (chain.printed(*asked, served=served) for served in (False, True))
     assert there == here
     items = [item for group in there["sinks"] for item in group["items"]]

@@ -231,7 +231,7 @@ class _Cells(CellBackend):
     ) -> Answer:
         check_numpy()
         # As above.
-        from lineage_query_api.array_following import ServedCells
+        from lineage_query_api.served_recordings import ServedCells
 
         self._served = self._served or ServedCells(self._lineages, self._read)
         return self._served.trace_rows(direction, app, node, rows)
