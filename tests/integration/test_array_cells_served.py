@@ -73,7 +73,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
         recording = Recording()
         image, flux = recording.load("image.npy"), recording.load("cube.npz/flux")
         sky, texts = recording.load("sky.png"), recording.load("cube.npz/texts")
-        rows = {name: random.normal(size=20) for name in "xyz"}
+        rows = {name: pa.array(random.normal(size=20)) for name in "xyz"}
         pq.write_table(pa.table(rows), "rows.parquet", compression="zstd")
         pq.write_table(pa.table({"name": ["a", "bc"]}), "names.parquet", compression="gzip")
         smooth = (image[:, 1:] + image[:, :-1]) / 2
