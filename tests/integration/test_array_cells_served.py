@@ -99,7 +99,12 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Served]:
     tokens, file = readers(folder)
     with (
         serving(
-            url, api_roots=str(folder), api_tokens=file, api_open=False, api_rate="1000/second"
+            url,
+            api_roots=str(folder),
+            api_tokens=file,
+            api_open=False,
+            api_rate="1000/second",
+            api_query_s=120,
         ) as address,
         httpx.Client(base_url=address, timeout=60) as client,
     ):
