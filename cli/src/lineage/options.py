@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable, Iterator
@@ -15,6 +16,7 @@ import typer
 
 from lineage.command_line import load_numpy
 from lineage.terminal import echo
+from lineage_core.environment.redaction import redact_arguments
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
 
@@ -64,6 +66,13 @@ def chosen_store(context: typer.Context, store: str) -> str:
         return store
     # Before the command: typed there, or else of the environment, as it would be after it.
     return chosen or store or DEFAULT_STORE
+
+
+def store_to_name(url: str) -> str:
+    """The store that a further command must name to come to the same one; empty: none. A password is not repeated."""
+    if url == (os.environ.get("LINEAGE_STORE") or DEFAULT_STORE):
+        return ""
+    return next(iter(redact_arguments([url])))
 
 
 def reported(command: Callable[P, None]) -> Callable[P, None]:

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lineage.options import opened, print_json
+from lineage.options import opened, print_json, store_to_name
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
@@ -55,12 +55,12 @@ def ask(url: str, question: TraceQuery, *, as_json: bool, pairs: bool = False) -
     if as_json:
         print_json(answer.to_json())
     else:
-        _show(answer)
+        _show(answer, store_to_name(url))
         if pairs:
             _show_pairs(answer)
 
 
-def _show(answer: Answer) -> None:
+def _show(answer: Answer, store: str) -> None:
     for warning in answer.warnings:
         echo(f"lineage: {warning}", err=True)
     # A row that two nodes read is two items.
@@ -75,7 +75,7 @@ def _show(answer: Answer) -> None:
         _show_containers(answer, towards)
     else:
         for group in answer.groups:
-            show_group(group, answer.direction, with_app=len(answer.apps) > 1)
+            show_group(group, answer.direction, with_app=len(answer.apps) > 1, store=store)
     if not answer.exact:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)
@@ -84,9 +84,22 @@ def _show(answer: Answer) -> None:
 
 
 def show_group(
-    group: Group, direction: Direction, *, with_app: bool, limit: int | None = None
+    group: Group,
+    direction: Direction,
+    *,
+    with_app: bool,
+    limit: int | None = None,
+    store: str = "",
 ) -> None:
-    """Print the items of a node. ``with_app``: and its application; ``limit``: the first of those that are listed."""
+    """Print the items of a node.
+
+    Args:
+        group: the node and its items.
+        direction: of the trace.
+        with_app: also the application of the node.
+        limit: the first of the items that are listed.
+        store: named by commands; empty: by none.
+    """
     towards = "from" if direction is Direction.BACKWARD else "into"
     items = group.items[:limit]
     echo("")
@@ -100,7 +113,7 @@ def show_group(
     if unlisted:
         echo(f"... and {unlisted:,} more (--limit N lists more)", dim=True)
     for job in group.next_jobs:
-        echo(job.line(direction))
+        echo(job.line(direction, store))
 
 
 def _show_pairs(answer: Answer) -> None:

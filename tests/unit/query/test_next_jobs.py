@@ -11,8 +11,11 @@ from pathlib import Path
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
 from lineage.access import StoredAccess
+from lineage.main import app as command_line
+from lineage.options import store_to_name
 from lineage.tracing import show_group
 from lineage_core.contract.message import Begin, Register, SinkFile, SinkFiles
 from lineage_core.contract.verdict import ARRAY
@@ -93,6 +96,32 @@ def test_the_command_that_is_named_goes_on_as_all_jobs_does(
     # The last application of the way names no other one.
     assert _jobs(followed) == []
     assert _jobs(_ask(store, row, forward=forward, all_jobs=True)) == []
+
+
+def test_the_command_names_the_store_that_was_asked(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = f"sqlite:///{store.path}"
+    with serving(url, api_roots=str(store.path.parent)) as address:
+        for asked in (url, address):
+            first = _printed("--store", asked, "back", ROW)
+            words = shlex.split(first.rpartition(": ")[2])
+            assert words[-2:] == ["--store", asked]
+            assert "from 3 rows of in.txt (read)" in _printed(*words[1:])
+        # A command without a store asks the one of the environment.
+        monkeypatch.setenv("LINEAGE_STORE", url)
+        assert "--store" not in _printed("back", ROW)
+        assert "--store" in _printed("--store", address, "back", ROW)
+
+
+def test_the_command_has_no_password_of_the_store() -> None:
+    assert store_to_name("https://me:secret@host/") == "https://me:***@host/"
+
+
+def _printed(*arguments: str) -> str:
+    result = CliRunner().invoke(command_line, arguments)
+    assert result.exit_code == 0, result.stderr
+    return result.stdout.strip()
 
 
 def test_where_another_version_was_written_both_are_named(store: SqliteStore) -> None:

@@ -29,25 +29,37 @@ class NextJob:
     place: str = ""
     reason: str = ""
 
-    def command(self, direction: Direction) -> str:
-        """The command that goes on; empty: there is none, or only one through all jobs."""
+    def command(self, direction: Direction, store: str = "") -> str:
+        """The command that goes on; empty: there is none, or only one through all jobs.
+
+        Args:
+            direction: of the answer.
+            store: the URL that the command names; empty: none, as it is the default.
+        """
         if not self.place:
             return ""
         # What begins with a hyphen is an option.
         place = f"./{self.place}" if self.place.startswith("-") else self.place
         verb = "back" if direction is Direction.BACKWARD else "forward"
-        return f"lineage {verb} {shlex.quote(place)} --app {shlex.quote(self.app)}"
+        named_store = f" --store {shlex.quote(store)}" if store else ""
+        return f"lineage {verb} {shlex.quote(place)} --app {shlex.quote(self.app)}{named_store}"
 
-    def line(self, direction: Direction) -> str:
-        """What people read behind the rows of the group, in one line."""
+    def line(self, direction: Direction, store: str = "") -> str:
+        """What people read behind the rows of the group, in one line.
+
+        Args:
+            direction: of the answer.
+            store: as :meth:`command` has it.
+        """
+        command = self.command(direction, store)
         who = f"{self.job} ({self.app})" if self.job not in ("", self.app) else self.app
         if self.files > 1:
             who += f", {self.files:,} files"
         if self.same_version:
             verb = "written" if direction is Direction.BACKWARD else "read"
-            text = f"{verb} by {who}: {self.command(direction) or ALL_JOBS}"
+            text = f"{verb} by {who}: {command or ALL_JOBS}"
         else:
-            text = ": ".join(part for part in (who, self.reason, self.command(direction)) if part)
+            text = ": ".join(part for part in (who, self.reason, command) if part)
         return "\\n".join(text.splitlines())
 
     def to_json(self) -> dict[str, Any]:
