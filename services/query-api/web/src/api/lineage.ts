@@ -209,13 +209,35 @@ export const countByLevel = (
     signal,
   );
 
-/** The trace from some places, on through the jobs that wrote what was read (forward: read what was written). */
-export const traceAllJobs = (
+/** An answer through all jobs; `isShared`: it begins with every application that read the rows. */
+export interface AllJobsAnswer {
+  answer: TraceAnswer;
+  isShared: boolean;
+}
+
+/**
+ * The trace from some places, on through the jobs that wrote what was read (forward: read what was written).
+ * `sharedPlaces`: places that other applications may have read, too. From there it begins with all of them.
+ */
+export async function traceAllJobs(
   { app, direction }: Trace,
   places: string[],
+  sharedPlaces: string[] | null,
   limit: number,
   signal?: AbortSignal,
-) => post<TraceAnswer>('/answers', { direction, places, app, all_jobs: true, limit }, signal);
+): Promise<AllJobsAnswer> {
+  const question = { direction, all_jobs: true, limit };
+  const from = (start: object) => post<TraceAnswer>('/answers', { ...question, ...start }, signal);
+  if (sharedPlaces !== null) {
+    const answer = await from({ places: sharedPlaces });
+    const { apps, not_asked: missing } = answer;
+    // An application of which the caller may see parts only is not in the answers about several.
+    if (apps.includes(app) || missing.some((gap) => gap.app === app)) {
+      return { answer, isShared: true };
+    }
+  }
+  return { answer: await from({ places, app }), isShared: false };
+}
 
 export const rowsAround = (app: string, item: string, around: number, signal?: AbortSignal) =>
   get<RowsAround>(`${of(app)}/rows`, { address: item, around }, signal);

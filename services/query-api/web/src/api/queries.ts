@@ -202,10 +202,15 @@ export const levelQuery = (trace: Trace, places: string[], level: string, limit:
   });
 
 /** A trace from some places through all jobs, with so many rows of each node. */
-export const allJobsQuery = (trace: Trace, places: string[], limit: number) =>
+export const allJobsQuery = (
+  trace: Trace,
+  places: string[],
+  sharedPlaces: string[] | null,
+  limit: number,
+) =>
   queryOptions({
-    queryKey: ['trace', trace.trace, 'all jobs', limit],
-    queryFn: ({ signal }) => lineage.traceAllJobs(trace, places, limit, signal),
+    queryKey: ['trace', trace.trace, 'all jobs', sharedPlaces, limit],
+    queryFn: ({ signal }) => lineage.traceAllJobs(trace, places, sharedPlaces, limit, signal),
     staleTime: 60_000,
   });
 

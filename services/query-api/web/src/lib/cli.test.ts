@@ -31,7 +31,10 @@ describe('the command of a trace', () => {
 
   it('goes through all jobs, all the way', () => {
     const trace = aTrace({ direction: 'forward', request: { ...request, steps: 2 } });
-    expect(allJobsCommand(trace)).toBe('lineage forward out/part-00000:1 --app local-1 --all-jobs');
+    expect(allJobsCommand(trace, null)).toBe(
+      'lineage forward out/part-00000:1 --app local-1 --all-jobs',
+    );
+    expect(allJobsCommand(trace, ['in.txt:3'])).toBe('lineage forward in.txt:3 --all-jobs');
   });
 
   it('stops at a node', () => {

@@ -16,17 +16,19 @@ export function traceCommands(trace: Trace, at: string | null = null): string | 
   return until === 'ends' ? command : to(until);
 }
 
-/** The command that answers the same question through all jobs. */
-export function allJobsCommand(trace: Trace): string | null {
-  const command = commandOf(trace);
+/** The command that answers the same question through all jobs; `sharedPlaces`: from all that read them. */
+export function allJobsCommand(trace: Trace, sharedPlaces: string[] | null): string | null {
+  const command = sharedPlaces === null ? commandOf(trace) : startOf(trace, sharedPlaces);
   return command && `${command} --all-jobs`;
 }
 
 function commandOf(trace: Trace): string | null {
   const places = placesOf(trace);
-  if (places === null) return null;
-  const verb = trace.direction === 'backward' ? 'back' : 'forward';
-  return `lineage ${verb} ${places.map(quoted).join(' ')} --app ${quoted(trace.app)}`;
+  return places && `${startOf(trace, places)} --app ${quoted(trace.app)}`;
+}
+
+function startOf({ direction }: Trace, places: string[]): string {
+  return `lineage ${direction === 'backward' ? 'back' : 'forward'} ${places.map(quoted).join(' ')}`;
 }
 
 function isOnTheWay(trace: Trace, node: string | null): node is string {
@@ -43,6 +45,24 @@ export function placesOf(trace: Trace): string[] | null {
   const listed = trace.start.flatMap((group) => group.items.map(place));
   const all = trace.start.reduce((sum, group) => sum + group.count, 0);
   return listed.length > 0 && listed.length === all ? listed : null;
+}
+
+/**
+ * The places in files where a trace forward starts that other applications may have read, too: those of rows that the
+ * application read, in files that are as they were then. Null: it starts elsewhere, or not all of its rows are known here.
+ */
+export function sharedPlacesOf(trace: Trace, isSource: (node: string) => boolean): string[] | null {
+  const { direction, start } = trace;
+  if (direction !== 'forward' || start.length === 0) return null;
+  const places = new Set<string>();
+  for (const { node, count, items, standing } of start) {
+    if (!isSource(node) || standing !== 'same' || items.length !== count) return null;
+    for (const { location } of items) {
+      if (location === null) return null;
+      places.add(location);
+    }
+  }
+  return [...places];
 }
 
 /** A word as a POSIX shell reads it. */

@@ -156,7 +156,7 @@ function TraceContent(props: ContentProps & { found: Trace }) {
       canGoOn={canGoOn(reached, graph.links)}
       busy={start.isPending}
       allJobs={search.jobs === 'all'}
-      fromSource={found.start.some(({ node }) => isSource(drawn(graph, node)))}
+      isSource={(of) => isSource(drawn(graph, of))}
       onAllJobs={(on) => go({ jobs: on ? 'all' : undefined })}
       onSteps={(steps) => start.mutate(inSteps(found.request, steps))}
       onAt={(node) => go({ at: node, row: undefined })}

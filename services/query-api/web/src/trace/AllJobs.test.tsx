@@ -176,13 +176,36 @@ test('what limits the answer is said once: reasons, and who was not queried and 
   expect(section()).toHaveTextContent('neither exact nor complete');
 });
 
-test('a trace forward from a source says that others who read it are not gone through', async () => {
-  const start = [aGroup('0', 1, [aRow(3, null)])];
-  const answer = asForward(anAnswer({ sources: [aDataset({ path: 'totals/part-00000:1' })] }));
-  const { asked } = showTrace('&jobs=all', { direction: 'forward', start }, () => json(answer));
+const START = aGroup('0', 1, [aRow(3, null)]);
+const FORWARD = asForward(anAnswer({ sources: [aDataset({ path: 'totals/part-00000:1' })] }));
+
+test('a trace forward from a source begins with all that read it', async () => {
+  const fields: Partial<Trace> = { direction: 'forward', start: [START] };
+  const { asked } = showTrace('&jobs=all', fields, () => json(FORWARD));
   expect(await screen.findByLabelText('Rows of totals/part-00000:1')).toBeVisible();
-  expect(asked).toMatchObject([{ direction: 'forward' }]);
-  expect(screen.getByText(/From local-1 on/)).toBeVisible();
+  const question = { direction: 'forward', places: ['landed.txt:3'], all_jobs: true };
+  expect(asked).toEqual([{ ...question, limit: ITEMS_SHOWN }]);
+  expect(screen.queryByText(/From local-1 on/)).not.toBeInTheDocument();
+  expect(screen.getByText('lineage forward landed.txt:3 --all-jobs')).toBeVisible();
+});
+
+test.each([
+  ['changed', { ...START, standing: 'changed' }],
+  ['has rows that are not listed', { ...START, count: 2 }],
+  ['has no places', aGroup('0', 1, [anItem('0#0#3')])],
+] as const)('where the source %s it says that others are not gone through', async (_, group) => {
+  const fields: Partial<Trace> = { direction: 'forward', start: [group] };
+  const { asked } = showTrace('&jobs=all', fields, () => json(FORWARD));
+  expect(await screen.findByText(/From local-1 on/)).toBeVisible();
+  expect(asked).toMatchObject([{ app: 'local-1', places: ['out/part-00000:1'] }]);
+});
+
+test('an application that is left out of answers about several is asked by itself', async () => {
+  const fields: Partial<Trace> = { direction: 'forward', start: [START] };
+  const answers = [json({ ...FORWARD, app: 'local-2', apps: ['local-2'] }), json(FORWARD)];
+  const { asked } = showTrace('&jobs=all', fields, () => answers.shift() ?? json({}, 500));
+  expect(await screen.findByText(/From local-1 on/)).toBeVisible();
+  expect(asked).toMatchObject([{ places: ['landed.txt:3'] }, { app: 'local-1' }]);
 });
 
 test.each([

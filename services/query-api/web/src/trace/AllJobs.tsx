@@ -21,7 +21,9 @@ const NO_WORDS: ReadonlySet<string> = new Set();
 interface Props {
   trace: Trace;
   isOn: boolean;
-  /** Whether the trace starts at rows that its application read. */
+  /** Where the trace starts, if at rows that other applications may have read, too. */
+  sharedPlaces: string[] | null;
+  /** Whether it starts at rows that its application read. */
   fromSource: boolean;
   /** Text that is marked in the rows. */
   search: string;
@@ -53,13 +55,13 @@ export function AllJobs(props: Props) {
 }
 
 function Answered(props: Props & { places: string[] }) {
-  const { trace, places } = props;
-  const query = useQuery(allJobsQuery(trace, places, ITEMS_SHOWN));
+  const { trace, places, sharedPlaces } = props;
+  const query = useQuery(allJobsQuery(trace, places, sharedPlaces, ITEMS_SHOWN));
   if (query.error) return <ErrorNotice error={query.error} onRetry={() => void query.refetch()} />;
   if (query.data === undefined) {
     return <SparkWait what="the trace through all jobs" onCancel={() => props.onChange(false)} />;
   }
-  const answer = query.data;
+  const { answer, isShared } = query.data;
   const groups = answer.direction === 'backward' ? answer.sources : answer.sinks;
   const shown = groups.slice(0, GROUPS_SHOWN);
   const rows = groups.reduce((sum, group) => sum + group.count, 0);
@@ -69,7 +71,7 @@ function Answered(props: Props & { places: string[] }) {
         <strong>{counted(rows, 'row')}</strong> in {counted(groups.length, 'dataset')}, through{' '}
         {counted(answer.apps.length, 'application')}: {verdictOf(answer)}
       </p>
-      {trace.direction === 'forward' && props.fromSource && (
+      {trace.direction === 'forward' && props.fromSource && !isShared && (
         <p className="faint">
           From {trace.app} on. Other jobs that read the same rows are not gone through here: open
           their traces.

@@ -10,7 +10,7 @@ import { MarkedText } from '../components/MarkedText';
 import { PanelHead } from '../components/PanelHead';
 import { Place } from '../components/Place';
 import { nodeTitle, whereabouts } from '../graph/naming';
-import { allJobsCommand, traceCommands } from '../lib/cli';
+import { allJobsCommand, sharedPlacesOf, traceCommands } from '../lib/cli';
 import { count, counted } from '../lib/format';
 import { TurnSelect } from '../node/TurnSelect';
 import { AllJobs } from './AllJobs';
@@ -42,8 +42,8 @@ interface Props {
   busy: boolean;
   /** Whether it is also shown through all jobs. */
   allJobs: boolean;
-  /** Whether it starts at rows that the application read. */
-  fromSource: boolean;
+  /** Whether the application read from a node. */
+  isSource: (node: string) => boolean;
   onAllJobs: (on: boolean) => void;
   onSteps: (steps: number | null) => void;
   onAt: (node: string) => void;
@@ -57,7 +57,8 @@ interface Props {
 export function TracePanel(props: Props) {
   const { trace, at, node, onAt } = props;
   const [failed, setFailed] = useState<Error | null>(null);
-  const commands = props.allJobs ? allJobsCommand(trace) : traceCommands(trace, at);
+  const sharedPlaces = sharedPlacesOf(trace, props.isSource);
+  const commands = props.allJobs ? allJobsCommand(trace, sharedPlaces) : traceCommands(trace, at);
   const counts = useMemo(() => countsOf(trace), [trace]);
   return (
     <>
@@ -88,7 +89,8 @@ export function TracePanel(props: Props) {
           key={`all jobs ${trace.trace}`}
           trace={trace}
           isOn={props.allJobs}
-          fromSource={props.fromSource}
+          sharedPlaces={sharedPlaces}
+          fromSource={trace.start.some(({ node: from }) => props.isSource(from))}
           search={props.search}
           onChange={props.onAllJobs}
         />
