@@ -6,31 +6,38 @@ spaces. Jobs keep them, so what a chain wrote is its own brute-force provenance,
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from functools import reduce
 from pathlib import Path
 from typing import TypeAlias
 
-import pyarrow.orc
-import pyarrow.parquet
 from hypothesis import strategies as st
-from pyspark import RDD
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from lineage_emitter import LineageContext
+from tests.oracle.chain_programs import (
+    KEYS,
+    RDD_OPERATORS,
+    SCHEMA,
+    Dataset,
+    read_frame,
+    read_rdd,
+    rows_as_rdd,
+    rows_of,
+    run_frame,
+    run_rdd,
+)
+from tests.support.job_runs import app_of
 
-SCHEMA = "key string, ids string"
-KEYS = "abcd"
 SOURCES = 2
 ROWS = 5
 """Rows of each source."""
 
-Pair: TypeAlias = "tuple[str, str]"
+State: TypeAlias = "tuple[str, int]"
+"""Path and time of a file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,9 @@ class Job:
     """Which dataset it appends to or overwrites."""
     renamed: bool = False
     """Whether its output is moved to another folder afterwards."""
+    repeated: str = ""
+    """How it runs a second time: `again` overwrites its output; `dated` reads its last output, too, and writes a new one, which
+    takes the place of the last one if `in place`."""
 
     @property
     def writes_frame(self) -> bool:
@@ -59,76 +69,98 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """A file as it was written or landed: the rows of it, in order."""
+    """A file as it was written: the rows of it, in order, and the files that its application read."""
 
     app: str
     path: str
     rows: tuple[frozenset[int], ...]
     mtime_ns: int
+    inputs: tuple[State, ...]
 
+    @property
+    def state(self) -> State:
+        return self.path, self.mtime_ns
 
-@dataclass(slots=True)
-class Dataset:
-    """A folder, or a file that landed."""
+    def ids_at(self, place: str) -> frozenset[int]:
+        """The numbers of the row at a place."""
+        return dict(places_of(self.path, self.rows))[place]
 
-    path: Path
-    format: str
-
-    def files(self) -> list[Path]:
-        if self.path.is_file():
-            return [self.path]
-        return sorted(p for p in self.path.iterdir() if p.name.startswith("part-"))
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the file still is where it was written, as it was written."""
+        return Path(self.path).exists() and state_of(Path(self.path)) == self.state
 
 
 @dataclass(slots=True)
 class Chain:
-    """What a chain left: ``written`` versions in order, and those of them that a job ``read``."""
+    """What a chain left."""
 
+    folder: Path
     sources: dict[str, int] = field(default_factory=dict)
     """Number of each source row, by its place."""
     datasets: list[Dataset] = field(default_factory=list)
     written: list[Version] = field(default_factory=list)
-    read: set[tuple[str, int]] = field(default_factory=set)
-    """Paths and times of files that jobs read."""
-    disturbed: bool = False
-    """Whether something that a job wrote or read was overwritten or moved."""
+    """In order."""
+    reads: dict[str, tuple[State, ...]] = field(default_factory=dict)
+    """The files that each application read."""
+    moved: dict[State, State] = field(default_factory=dict)
+    """Where files were written that were moved."""
 
     def is_there(self, app: str, place: str) -> bool:
         """Whether a row of an application's output is still where it was written, in the version that was written."""
-        path = Path(re.sub(r"[:#][0-9]+$", "", place))
         return any(
-            version.app == app
-            and version.path == str(path)
-            and path.exists()
-            and path.stat().st_mtime_ns == version.mtime_ns
+            version.app == app and version.path == path_of(place) and version.is_in_place
             for version in self.written
         )
 
     def read_sources(self) -> list[tuple[str, int]]:
         """Place and number of each source row that a job read."""
-        paths = {path for path, _ in self.read}
+        paths = {path for states in self.reads.values() for path, _ in states}
         return [
-            (place, number)
-            for place, number in self.sources.items()
-            if place.rpartition(":")[0] in paths
+            (place, number) for place, number in self.sources.items() if path_of(place) in paths
         ]
 
+    def written_as(self, state: State) -> Version | None:
+        """The version that a file is, wherever it was moved; None: of a source."""
+        state = self.moved.get(state, state)
+        return next((version for version in self.written if version.state == state), None)
 
-def _ids(text: str) -> frozenset[int]:
-    return frozenset(map(int, text.split()))
+    def rows_of(self, state: State) -> list[tuple[str, frozenset[int]]]:
+        """Place and numbers of each row of a file."""
+        version = self.written_as(state)
+        if version is not None:
+            return places_of(state[0], version.rows)
+        return [(p, frozenset([n])) for p, n in self.sources.items() if path_of(p) == state[0]]
+
+    def read_by(self, app: str, path: str) -> Version | None:
+        """The version of a file that an application read."""
+        (state,) = (state for state in self.reads[app] if state[0] == path)
+        return self.written_as(state)
+
+    def is_calm_before(self, version: Version) -> bool:
+        """Whether nothing that a version was made of, or the version itself, was moved or overwritten."""
+        return version.is_in_place and all(
+            state not in self.moved and (made is None or self.is_calm_before(made))
+            for state, made in ((state, self.written_as(state)) for state in version.inputs)
+        )
+
+    def made_of(self, path: str) -> Iterator[Version]:
+        """The versions that were made of a source, at any distance."""
+        states: set[State] = set()
+        for version in self.written:
+            origins = {self.moved.get(state, state) for state in version.inputs}
+            if origins & states or path in {origin for origin, _ in origins}:
+                states.add(version.state)
+                yield version
+
+    def is_calm_after(self, path: str) -> bool:
+        """Whether nothing that was made of a source was moved or overwritten."""
+        return all(version.is_in_place for version in self.made_of(path))
 
 
-def rows_of(path: Path, format: str) -> list[frozenset[int]]:
-    """The numbers of each row of a file, in its order."""
-    match format:
-        case "parquet":
-            return [_ids(str(t)) for t in pyarrow.parquet.read_table(path)["ids"].to_pylist()]
-        case "orc":
-            return [_ids(str(t)) for t in pyarrow.orc.read_table(path)["ids"].to_pylist()]
-        case "json":
-            return [_ids(json.loads(line)["ids"]) for line in path.read_text().splitlines()]
-        case _:
-            return [_ids(line.split(",")[1]) for line in path.read_text().splitlines()]
+def path_of(place: str) -> str:
+    """The file of a place."""
+    return re.sub(r"[:#][0-9]+$", "", place)
 
 
 def places_of(path: str, rows: Sequence[frozenset[int]]) -> list[tuple[str, frozenset[int]]]:
@@ -138,113 +170,9 @@ def places_of(path: str, rows: Sequence[frozenset[int]]) -> list[tuple[str, froz
     return [(f"{path}:{at}", ids) for at, ids in enumerate(rows, 1)]
 
 
-# -- programs ---------------------------------------------------------------------------------
-
-
-def merged(left: str, right: str) -> str:
-    """Numbers of both."""
-    return " ".join(map(str, sorted(_ids(left) | _ids(right))))
-
-
-def _split(line: str) -> Pair:
-    key, ids = line.split(",")
-    return key, ids
-
-
-def _of_json(line: str) -> Pair:
-    row = json.loads(line)
-    return row["key"], row["ids"]
-
-
-def _moved(key: str) -> str:
-    return KEYS[(KEYS.index(key[0]) * 3 + 1) % len(KEYS)] + key[1:]
-
-
-def _joined(pair: tuple[str, tuple[str, str]]) -> Pair:
-    key, (left, right) = pair
-    return key, merged(left, right)
-
-
-RDD_OPERATORS: dict[str, Callable[[RDD[Pair]], RDD[Pair]]] = {
-    "filter": lambda rdd: rdd.filter(lambda pair: not pair[0].startswith("a")),
-    "rename keys": lambda rdd: rdd.map(lambda pair: (_moved(pair[0]), pair[1])),
-    "reduce": lambda rdd: rdd.reduceByKey(merged, 2),
-    "twice": lambda rdd: rdd.flatMap(lambda pair: [pair, (f"{pair[0]}'", pair[1])]),
-    "shuffle": lambda rdd: rdd.repartition(2),
-    "distinct": lambda rdd: rdd.distinct(2),
-    "sort": lambda rdd: rdd.sortByKey(True, 2, lambda key: key),  # type: ignore[type-var]
-}
-
-
-def _of_all(frame: DataFrame) -> DataFrame:
-    ids = F.array_distinct(F.flatten(F.collect_list(F.split("ids", " "))))
-    return frame.groupBy("key").agg(F.array_join(F.array_sort(ids), " ").alias("ids"))
-
-
-FRAME_OPERATORS: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "filter": lambda frame: frame.where(~F.col("key").startswith("a")),
-    "rename keys": lambda frame: frame.select(
-        F.concat(
-            F.translate(F.substring("key", 1, 1), KEYS, "".join(map(_moved, KEYS))),
-            F.substring("key", 2, 9),
-        ).alias("key"),
-        "ids",
-    ),
-    "reduce": _of_all,
-    "twice": lambda frame: frame.select(
-        F.explode(F.array("key", F.concat("key", F.lit("'")))).alias("key"), "ids"
-    ),
-    "shuffle": lambda frame: frame.repartition(2, "key"),
-    "distinct": lambda frame: frame.distinct(),
-    "sort": lambda frame: frame.orderBy("key"),
-}
-
-
-def _join_rdds(left: RDD[Pair], right: RDD[Pair]) -> RDD[Pair]:
-    return left.join(right, 2).map(_joined)
-
-
-def _join_frames(left: DataFrame, right: DataFrame) -> DataFrame:
-    other = right.withColumnRenamed("ids", "others")
-    return left.join(other, "key").select("key", F.concat_ws(" ", "ids", "others").alias("ids"))
-
-
-def _read_rdd(lc: LineageContext, spark: SparkSession, dataset: Dataset) -> RDD[Pair]:
-    if dataset.format in ("parquet", "orc"):
-        return _rows_as_rdd(lc, _read_frame(spark, dataset))
-    lines = lc.textFile(str(dataset.path), 2)
-    return lines.map(_of_json if dataset.format == "json" else _split)
-
-
-def _rows_as_rdd(lc: LineageContext, frame: DataFrame) -> RDD[Pair]:
-    return lc.rdd(frame).map(lambda row: (row.key, row.ids))
-
-
-def _read_frame(spark: SparkSession, dataset: Dataset) -> DataFrame:
-    return spark.read.schema(SCHEMA).format(dataset.format).load(str(dataset.path))
-
-
-def _run_rdd(rdds: Sequence[RDD[Pair]], job: Job) -> RDD[Pair]:
-    made = reduce(_join_rdds if job.combine == "join" else lambda a, b: a.union(b), rdds)
-    for name in job.operators:
-        made = RDD_OPERATORS[name](made)
-    return made
-
-
-def _run_frame(frames: Sequence[DataFrame], job: Job) -> DataFrame:
-    how = _join_frames if job.combine == "join" else DataFrame.union
-    made = reduce(how, frames)
-    for name in job.operators:
-        made = FRAME_OPERATORS[name](made)
-    return made
-
-
-# -- chains -----------------------------------------------------------------------------------
-
-
 def land_sources(folder: Path) -> Chain:
     """The files that no job wrote; the second has the keys of the first in another order."""
-    chain = Chain()
+    chain = Chain(folder)
     for source in range(SOURCES):
         path = folder / f"landed{source}.csv"
         lines = []
@@ -257,58 +185,99 @@ def land_sources(folder: Path) -> Chain:
     return chain
 
 
-def run_job(chain: Chain, job: Job, lc: LineageContext, spark: SparkSession, app: str) -> None:
-    """Run one job, and note what it read and wrote."""
+def run_job(
+    chain: Chain,
+    job: Job,
+    begin: Callable[[], AbstractContextManager[LineageContext]],
+    spark: SparkSession,
+) -> None:
+    """Run a job, as often as it runs, and note what each application read and wrote."""
     picks = {pick % len(chain.datasets): None for pick in job.inputs}
     inputs = [chain.datasets[pick] for pick in picks]
-    for dataset in inputs:
-        chain.read |= {(str(path), path.stat().st_mtime_ns) for path in dataset.files()}
-    if job.engine in ("rdd", "frame to rdd"):
-        rdds = (
-            [_read_rdd(lc, spark, dataset) for dataset in inputs]
-            if job.engine == "rdd"
-            else [_rows_as_rdd(lc, _read_frame(spark, dataset)) for dataset in inputs]
-        )
-        output = _target(chain, job, inputs, "csv")
-        _run_rdd(rdds, job).map(",".join).saveAsTextFile(str(output.path))
-    else:
+    with begin() as lc:
+        output = _target(chain, job, inputs)
+        _run(chain, job, lc, spark, inputs, output)
+        if job.renamed:
+            _move(chain, output, output.path.with_name(f"{output.path.name}-moved"))
+    if not job.repeated:
+        return
+    with begin() as lc:
+        match job.repeated:
+            case "again":
+                shutil.rmtree(output.path)
+                _run(chain, job, lc, spark, inputs, output)
+            case "dated":
+                _run(chain, job, lc, spark, [*inputs, output], _new(chain, output.format))
+            case _:
+                made = Dataset(output.path.with_name(f"{output.path.name}-next"), output.format)
+                _run(chain, job, lc, spark, [*inputs, output], made)
+                shutil.rmtree(output.path)
+                _move(chain, made, output.path)
+
+
+def _run(
+    chain: Chain,
+    job: Job,
+    lc: LineageContext,
+    spark: SparkSession,
+    inputs: Sequence[Dataset],
+    output: Dataset,
+) -> None:
+    app = app_of(lc)
+    states = tuple(state_of(path) for dataset in inputs for path in dataset.files())
+    chain.reads[app] = states
+    if job.writes_frame:
         frames = (
-            [_read_frame(spark, dataset) for dataset in inputs]
+            [read_frame(spark, dataset) for dataset in inputs]
             if job.engine == "frame"
-            else [
-                spark.createDataFrame(_read_rdd(lc, spark, dataset), SCHEMA) for dataset in inputs
-            ]
+            else [spark.createDataFrame(read_rdd(lc, spark, dataset), SCHEMA) for dataset in inputs]
         )
-        output = _target(chain, job, inputs, job.format)
-        made = _run_frame(frames, job)
-        made.write.mode("append").format(output.format).save(str(output.path))
-    seen = {(version.path, version.mtime_ns) for version in chain.written}
+        frame = run_frame(frames, job.combine, job.operators)
+        frame.write.mode("append").format(output.format).save(str(output.path))
+    else:
+        rdds = (
+            [read_rdd(lc, spark, dataset) for dataset in inputs]
+            if job.engine == "rdd"
+            else [rows_as_rdd(lc, read_frame(spark, dataset)) for dataset in inputs]
+        )
+        rdd = run_rdd(rdds, job.combine, job.operators)
+        rdd.map(",".join).saveAsTextFile(str(output.path))
     for path in output.files():
-        mtime_ns = path.stat().st_mtime_ns
-        if (str(path), mtime_ns) not in seen:
+        name, mtime_ns = state_of(path)
+        if chain.written_as((name, mtime_ns)) is None:
             rows = tuple(rows_of(path, output.format))
-            chain.written.append(Version(app, str(path), rows, mtime_ns))
-    if job.renamed:
-        moved = output.path.with_name(f"{output.path.name}-moved")
-        output.path.rename(moved)
-        output.path = moved
-        chain.disturbed = True
+            chain.written.append(Version(app, name, rows, mtime_ns, states))
 
 
-def _target(chain: Chain, job: Job, inputs: Sequence[Dataset], format: str) -> Dataset:
+def state_of(path: Path) -> State:
+    """Path and time of a file, as it is now."""
+    return str(path), path.stat().st_mtime_ns
+
+
+def _move(chain: Chain, dataset: Dataset, path: Path) -> None:
+    origins = [(p.name, chain.moved.get(state_of(p), state_of(p))) for p in dataset.files()]
+    dataset.path.rename(path)
+    dataset.path = path
+    chain.moved |= {state_of(path / name): origin for name, origin in origins}
+
+
+def _target(chain: Chain, job: Job, inputs: Sequence[Dataset]) -> Dataset:
     """A job's output; what is overwritten is removed."""
-    folder = chain.datasets[0].path.parent
+    format = job.format if job.writes_frame else "csv"
     free = [dataset for dataset in chain.datasets[SOURCES:] if dataset not in inputs]
     if job.target != "new" and free:
         dataset = free[job.picked % len(free)]
         if job.target == "overwrite":
             shutil.rmtree(dataset.path)
-            chain.disturbed = True
             dataset.format = format
             return dataset
         if job.writes_frame and dataset.format == format:
             return dataset
-    chain.datasets.append(Dataset(folder / f"out{len(chain.datasets)}", format))
+    return _new(chain, format)
+
+
+def _new(chain: Chain, format: str) -> Dataset:
+    chain.datasets.append(Dataset(chain.folder / f"out{len(chain.datasets)}", format))
     return chain.datasets[-1]
 
 
@@ -327,4 +296,5 @@ def jobs() -> st.SearchStrategy[Job]:
         target=st.sampled_from(["new", "new", "new", "append", "overwrite"]),
         picked=pick,
         renamed=st.sampled_from([False] * 9 + [True]),
+        repeated=st.sampled_from([""] * 5 + ["again", "dated", "in place"]),
     )

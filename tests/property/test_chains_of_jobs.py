@@ -26,37 +26,52 @@ from lineage_query.erasure.plan import Plan
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.oracle.budget import examples
-from tests.oracle.chains import Chain, Job, jobs, land_sources, places_of, rows_of, run_job
-from tests.support.job_runs import STORE, app_of
+from tests.oracle.chain_programs import rows_of
+from tests.oracle.chains import (
+    Chain,
+    Job,
+    Version,
+    jobs,
+    land_sources,
+    path_of,
+    places_of,
+    run_job,
+    state_of,
+)
+from tests.oracle.next_jobs import check_next_jobs, check_origin, places
+from tests.support.job_runs import STORE
 
 pytestmark = pytest.mark.property
 
 T = TypeVar("T")
 
-BACKWARD_MAX = 6
+BACKWARD_MAX = 4
 """Rows of outputs that are traced in one chain."""
-KEPT = "/.lineage/rows/"
-"""Records that an RDD handed to a DataFrame are listed, too, beside what they are made of; so are rows that a DataFrame handed to an
-RDD, without a location."""
 PLANNED_MAX = 2
 """Rows of sources that are planned to be erased in one chain."""
 FORWARD_MAX = 3
 """Rows of sources that are traced in one chain."""
+STEPS_MAX = 2
+"""Rows of outputs, and of sources, whose next jobs are looked at in one chain."""
 
 
-# To shrink a chain takes minutes, and the failing one says enough.
+# Some of them run twice. To shrink a chain takes minutes, and the failing one says enough.
 drawn = settings(max_examples=examples(3), phases=[Phase.explicit, Phase.reuse, Phase.generate])
-chains = given(chain_jobs=st.lists(jobs(), min_size=2, max_size=5))
+chains = given(chain_jobs=st.lists(jobs(), min_size=2, max_size=4))
 
 
 @drawn
 @chains
 def test_traces_through_chains_of_jobs(chain_jobs: list[Job], spark_context: SparkContext) -> None:
     with ran(chain_jobs, spark_context) as (chain, access):
-        for place, ids in some(outputs(chain), BACKWARD_MAX):
-            check_backward(chain, place, ids, access)
+        for version, place, ids in some(outputs(chain), BACKWARD_MAX):
+            check_backward(chain, version, place, ids, access)
         for place, number in some(chain.read_sources(), FORWARD_MAX):
             check_forward(chain, place, number, access)
+        for version, place, ids in some(written(chain), STEPS_MAX):
+            check_step_back(chain, version, place, ids, access)
+        for app, place in some(readings(chain), STEPS_MAX):
+            check_step_forward(chain, app, place, access)
 
 
 # `test_erasure_property.py` draws plans without Spark.
@@ -81,8 +96,7 @@ def ran(chain_jobs: list[Job], spark_context: SparkContext) -> Iterator[tuple[Ch
         url = f"sqlite:///{folder / STORE}"
         chain = land_sources(folder)
         for job in chain_jobs:
-            with LineageContext(spark_context, store=url, link=True) as lc:
-                run_job(chain, job, lc, spark, app_of(lc))
+            run_job(chain, job, lambda: LineageContext(spark_context, store=url, link=True), spark)
         with open_store(url) as store:
             yield chain, StoredAccess(store, url)
 
@@ -91,40 +105,56 @@ def some(items: list[T], count: int) -> list[T]:
     return random.Random(len(items)).sample(items, min(count, len(items)))
 
 
-def outputs(chain: Chain) -> list[tuple[str, frozenset[int]]]:
-    """Place and numbers of each row that jobs left."""
+def outputs(chain: Chain) -> list[tuple[Version, str, frozenset[int]]]:
+    """Version, place and numbers of each row that jobs left, wherever it is now."""
     return [
-        row
+        (version, place, ids)
         for dataset in chain.datasets
         if dataset.path.is_dir()
         for path in dataset.files()
-        for row in places_of(str(path), rows_of(path, dataset.format))
+        if (version := chain.written_as(state_of(path))) is not None
+        for place, ids in places_of(str(path), rows_of(path, dataset.format))
+    ]
+
+
+def written(chain: Chain) -> list[tuple[Version, str, frozenset[int]]]:
+    """The same of those that are where they were written."""
+    return [row for row in outputs(chain) if row[0].path == path_of(row[1])]
+
+
+def readings(chain: Chain) -> list[tuple[str, str]]:
+    """Each application, with the place of each row that it read and that is as it was read."""
+    return [
+        (app, place)
+        for app, states in chain.reads.items()
+        for path, mtime_ns in states
+        if Path(path).exists() and state_of(Path(path)) == (path, mtime_ns)
+        for place, _ in chain.rows_of((path, mtime_ns))
     ]
 
 
 def items(answer: Answer) -> set[tuple[str, str]]:
     """The application and place of each item, in files of users."""
-    return {
-        (group.app or answer.app, item.location)
-        for group in answer.groups
-        for item in group.items
-        if item.location and KEPT not in item.location
-    }
+    return {(group.app or answer.app, place) for group in answer.groups for place in places(group)}
 
 
-def ask(chain: Chain, direction: Direction, place: str, access: StoredAccess) -> Answer | None:
+def ask(query: TraceQuery, access: StoredAccess, *, is_calm: bool) -> Answer | None:
     """The answer, or None where the trace is refused for what was overwritten or moved."""
     try:
-        return access.ask(TraceQuery(direction, (place,), all_jobs=True))
+        return access.ask(query)
     except LineageError as error:
-        event(f"{direction.value}: {type(error).__name__}")
-        if not chain.disturbed:
+        event(f"{query.direction.value}: {type(error).__name__}")
+        if is_calm:
             raise
         return None
 
 
-def check_backward(chain: Chain, place: str, ids: frozenset[int], access: StoredAccess) -> None:
-    answer = ask(chain, Direction.BACKWARD, place, access)
+def check_backward(
+    chain: Chain, version: Version, place: str, ids: frozenset[int], access: StoredAccess
+) -> None:
+    is_calm = chain.is_calm_before(version)
+    query = TraceQuery(Direction.BACKWARD, (place,), all_jobs=True)
+    answer = ask(query, access, is_calm=is_calm)
     if answer is None:
         return
     found = {location for _, location in items(answer)}
@@ -135,22 +165,25 @@ def check_backward(chain: Chain, place: str, ids: frozenset[int], access: Stored
         assert sources <= ids, shown
     if answer.complete and not ends_early:
         assert sources >= ids, shown
-    if not chain.disturbed:
+    if is_calm:
         assert answer.complete, shown
         assert not ends_early, shown
     note("back", answer)
 
 
 def check_forward(chain: Chain, place: str, number: int, access: StoredAccess) -> None:
-    answer = ask(chain, Direction.FORWARD, place, access)
+    is_calm = chain.is_calm_after(path_of(place))
+    query = TraceQuery(Direction.FORWARD, (place,), all_jobs=True)
+    answer = ask(query, access, is_calm=is_calm)
     if answer is None:
         return
+    read = {state for states in chain.reads.values() for state in states}
     # Rows of files that are gone since have no place.
     found = {(app, place) for app, place in items(answer) if chain.is_there(app, place)}
     expected = {
         (version.app, place)
         for version in chain.written
-        if (version.path, version.mtime_ns) not in chain.read
+        if version.state not in read
         for place, ids in places_of(version.path, version.rows)
         if chain.is_there(version.app, place)
         if number in ids
@@ -160,9 +193,60 @@ def check_forward(chain: Chain, place: str, number: int, access: StoredAccess) -
         assert found <= expected, shown
     if answer.complete:
         assert found >= expected, shown
-    if not chain.disturbed:
+    if is_calm:
         assert answer.complete, shown
     note("forward", answer)
+
+
+def check_step_back(
+    chain: Chain, version: Version, place: str, ids: frozenset[int], access: StoredAccess
+) -> None:
+    """One application after the other, each named by the one before, as far as a place leads on."""
+    steps = [(version, place, ids)]
+    while steps:
+        version, place, ids = steps.pop()
+        query = TraceQuery(Direction.BACKWARD, (place,), app=version.app)
+        answer = ask(query, access, is_calm=chain.is_calm_before(version))
+        if answer is None:
+            return
+        check_origin(chain, version.app, ids, answer)
+        check_next_jobs(chain, answer)
+        for group in answer.groups:
+            for job in group.next_jobs:
+                if job.place and job.same_version:
+                    before = chain.read_by(version.app, path_of(job.place))
+                    assert before is not None, job
+                    assert before.app == job.app, (job, before)
+                    steps.append((before, job.place, before.ids_at(job.place)))
+
+
+def check_step_forward(chain: Chain, app: str, place: str, access: StoredAccess) -> None:
+    """The same, forward."""
+    steps = [(app, place)]
+    while steps:
+        app, place = steps.pop()
+        query = TraceQuery(Direction.FORWARD, (place,), app=app)
+        (ids,) = (
+            ids for state in chain.reads[app] for at, ids in chain.rows_of(state) if at == place
+        )
+        answer = ask(query, access, is_calm=all(v.is_in_place for v in chain.written))
+        if answer is None:
+            return
+        check_next_jobs(chain, answer)
+        if answer.exact:
+            rows = {
+                at: made
+                for v in chain.written
+                if v.app == app
+                for at, made in places_of(v.path, v.rows)
+            }
+            assert all(ids <= rows[at] for of, at in items(answer)), (place, ids, answer)
+        steps += [
+            (job.app, job.place)
+            for group in answer.groups
+            for job in group.next_jobs
+            if job.place and job.same_version
+        ]
 
 
 def check_plan(chain: Chain, place: str, number: int, access: StoredAccess) -> None:
@@ -186,7 +270,7 @@ def check_plan(chain: Chain, place: str, number: int, access: StoredAccess) -> N
         assert found.keys() <= expected.keys(), shown
     if plan.complete:
         assert found.keys() >= expected.keys(), shown
-    if not chain.disturbed:
+    if chain.is_calm_after(path):
         assert plan.complete, shown
     for row in found.keys() & expected.keys():
         # Every row of these chains shows what it is made of.
