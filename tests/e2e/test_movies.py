@@ -1,4 +1,4 @@
-"""The preferences of movie-goers in three jobs (Logothetis et al., Newt, SoCC 2013), over MapReduce and Spark in turn.
+"""The preferences of movie-goers in three jobs (Logothetis et al., Newt, SoCC 2013), over MapReduce and Spark in turn, or Spark alone.
 
 A trace of a number crosses from the jobs of the one engine into those of the other, to the lines that brute force names.
 """
@@ -6,18 +6,22 @@ A trace of a number crosses from the jobs of the one engine into those of the ot
 from __future__ import annotations
 
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from runpy import run_path
 
 import pytest
+from pyspark import SparkContext
 
 from lineage_core.tracing.trace_result import Direction
+from lineage_emitter import LineageContext
 from lineage_query.trace_query import TraceQuery
 from tests.hadoop.streaming import streaming_command
-from tests.support.job_runs import CLI, part_files, run_captured, run_program, stored
+from tests.support.job_runs import CLI, STORE, part_files, run_captured, run_program, stored
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 MOVIES = Path(__file__).resolve().parents[2] / "examples" / "movies"
 STEPS = {
     "averages": ("ratings.txt",),
@@ -48,7 +52,7 @@ def run_step(folder: Path, engine: str, step: str) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.fixture(scope="module", params=["reduced", pytest.param("sparked", marks=pytest.mark.long)])
+@pytest.fixture(scope="module", params=CHAINS)
 def chain(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a chain of jobs, each over another engine than the one before."""
     folder = tmp_path_factory.mktemp("movies")
@@ -64,22 +68,40 @@ def lines_of(file: Path) -> Iterator[tuple[str, list[str]]]:
         yield f"{file.name}:{number}", line.split(",")
 
 
-def brute_force(data: Path) -> dict[str, tuple[int, set[str]]]:
-    """By genre and people their number, and the lines of ratings and users that it was made from."""
-    ratings = defaultdict[str, defaultdict[str, list[int]]](lambda: defaultdict(list))
-    made_from = defaultdict[str, set[str]](set)
+@dataclass
+class Expected:
+    """What the jobs write, and by genre and people the lines of ratings and users that their number was made from."""
+
+    averages: list[str]
+    favourites: list[str]
+    demographics: list[str]
+    made_from: dict[str, set[str]]
+
+
+def brute_force(data: Path) -> Expected:
+    """The answers by the ratings and users alone: averages by user and genre, three genres of each user, people by genre."""
+    ratings = defaultdict[tuple[str, str], list[int]](list)
+    ratings_of = defaultdict[str, set[str]](set)
     for place, (user, _, genres, rating) in lines_of(data / "ratings.txt"):
-        made_from[user].add(place)
+        ratings_of[user].add(place)
         for genre in genres.split("|"):
-            ratings[user][genre].append(int(rating))
-    found = dict[str, tuple[int, set[str]]]()
+            ratings[user, genre].append(int(rating))
+    averages = {key: f"{sum(each) / len(each):.2f}" for key, each in ratings.items()}
+    people, made_from = Counter[str](), defaultdict[str, set[str]](set)
+    favourites = list[str]()
     for place, (user, gender, age) in lines_of(data / "users.txt"):
-        averages = {genre: f"{sum(each) / len(each):.2f}" for genre, each in ratings[user].items()}
-        top = sorted(averages, key=lambda genre: (-float(averages[genre]), genre))[:3]
-        for genre in top:
-            people, places = found.get(f"{genre},{gender} {age}", (0, set()))
-            found[f"{genre},{gender} {age}"] = people + 1, places | made_from[user] | {place}
-    return found
+        of_user = [(-float(text), genre) for (of, genre), text in averages.items() if of == user]
+        for _, genre in sorted(of_user)[:3]:
+            key = f"{genre},{gender} {age}"
+            favourites.append(f"{user}\t{key}")
+            people[key] += 1
+            made_from[key] |= ratings_of[user] | {place}
+    return Expected(
+        [f"{user},{genre}\t{text}" for (user, genre), text in averages.items()],
+        favourites,
+        [f"{key}\t{number}" for key, number in people.items()],
+        made_from,
+    )
 
 
 def rows(out: Path) -> dict[str, str]:
@@ -91,26 +113,56 @@ def rows(out: Path) -> dict[str, str]:
     }
 
 
-def test_both_engines_count_what_brute_force_counts(chain: Path) -> None:
-    expected = sorted(f"{key}\t{people}" for key, (people, _) in brute_force(chain).items())
-    assert sorted(rows(chain / "demographics").values()) == expected
+@pytest.mark.long
+def test_both_engines_write_what_brute_force_says(chain: Path) -> None:
+    check_outputs(chain)
 
 
+@pytest.mark.long
 def test_numbers_are_traced_through_the_jobs_of_both_engines(chain: Path) -> None:
+    check_numbers(chain)
+
+
+@pytest.mark.long
+def test_a_user_is_traced_forward_to_the_numbers_that_count_them(chain: Path) -> None:
+    check_user(chain, 3)
+
+
+def test_few_users_over_spark_alone(spark_context: SparkContext, tmp_path: Path) -> None:
+    prepare, spark_job = (run_path(str(MOVIES / f"{name}.py")) for name in ("prepare", "spark_job"))
+    prepare["write_data"](tmp_path, 4)
+    for step, names in STEPS.items():
+        with LineageContext(spark_context, store=f"sqlite:///{tmp_path / STORE}", link=True) as lc:
+            lines = lc.textFile(",".join(str(tmp_path / name) for name in names), 2)
+            spark_job["STEPS"][step](lines).saveAsTextFile(str(tmp_path / step))
+    check_outputs(tmp_path)
+    check_numbers(tmp_path)
+    check_user(tmp_path, 3)
+
+
+def check_outputs(chain: Path) -> None:
+    expected = brute_force(chain)
+    for step in STEPS:
+        assert sorted(rows(chain / step).values()) == sorted(getattr(expected, step)), step
+
+
+def check_numbers(chain: Path) -> None:
     expected = brute_force(chain)
     with stored(chain) as access:
         for place, text in rows(chain / "demographics").items():
             answer = access.ask(TraceQuery(Direction.BACKWARD, (place,), all_jobs=True))
             assert (answer.exact, answer.complete, answer.reasons) == (True, True, ())
             found = {Path(i.location or "").name for group in answer.groups for i in group.items}
-            assert found == expected[text.split("\t")[0]][1]
+            assert found == expected.made_from[text.split("\t")[0]]
 
 
-def test_a_user_is_traced_forward_to_the_numbers_that_count_them(chain: Path) -> None:
+def check_user(chain: Path, line: int) -> None:
     out = rows(chain / "demographics")
     with stored(chain) as access:
-        place = f"{chain / 'users.txt'}:3"
+        place = f"{chain / 'users.txt'}:{line}"
         answer = access.ask(TraceQuery(Direction.FORWARD, (place,), all_jobs=True))
     locations = {item.location or "" for group in answer.groups for item in group.items}
-    keys = {key for key, (_, places) in brute_force(chain).items() if "users.txt:3" in places}
+    made_from = brute_force(chain).made_from
+    keys = {key for key, places in made_from.items() if f"users.txt:{line}" in places}
+    assert keys
     assert {out[location].split("\t")[0] for location in locations & out.keys()} == keys
