@@ -126,3 +126,23 @@ def test_a_row_whose_first_file_was_deleted_ends_at_the_job_that_wrote_it(tmp_pa
     for trace in table["forward"].values():
         assert not trace["complete"]
         assert trace["refused"]
+
+
+@only_in("Apache Iceberg", "4.1")
+def test_a_row_whose_first_snapshot_has_expired_is_refused_with_both(tmp_path: Path) -> None:
+    (table,) = run(tmp_path, "iceberg", "2", "5=append,optimize,expire,report")
+    assert len(table["back"]) == 2
+    both = (
+        r"it wrote snapshot \d+ of .*/t5, which the metadata that (\S+) read do not list, "
+        r"and \1 read snapshot \d+, in which .* may hold its rows"
+    )
+    for trace in table["back"].values():
+        assert not trace["complete"]
+        assert not lines_of(trace, f"{tmp_path}/t5.0.txt")
+        assert any(re.search(both, reason) for _, reason in trace["refused"]), trace["refused"]
+    # The file in which the job wrote the row is deleted with the snapshot.
+    no_place = r"that (\S+) wrote have no place in its files now, so whether it read them"
+    for trace in table["forward"].values():
+        assert not trace["complete"]
+        named = [(app, re.search(no_place, reason)) for app, reason in trace["refused"]]
+        assert any(found and app != found[1] for app, found in named), trace["refused"]

@@ -68,7 +68,7 @@ HEAD = "\n\n".join(
         "from __future__ import annotations",
         "import json, os, sys",
         "from itertools import groupby",
-        *map(inspect.getsource, (mapped, reduced, fail_once)),
+        *(inspect.getsource(function) for function in (mapped, reduced, fail_once)),
         "job = json.loads(sys.argv[1])",
     ]
 )

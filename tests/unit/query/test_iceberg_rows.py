@@ -377,6 +377,21 @@ def test_rows_whose_first_snapshot_has_expired_end_the_trace(
         followed, said = case.said(store, direction)
         assert not followed
         assert "its metadata do not list" in said
+        # Who may have written the row, or read it, is named with both snapshots.
+        other = "it wrote snapshot 1 of" if direction is BACK else "it read snapshot 2 of"
+        assert other in said
+        assert (
+            "read-2 read snapshot 2" if direction is BACK else "wrote-1 wrote snapshot 1"
+        ) in said
+
+
+def test_writes_after_the_snapshot_that_was_read_are_not_named(
+    store: SqliteStore, case: Case
+) -> None:
+    case.table.describe(case.table.snapshots[1:])
+    case.table.wrote(store, case.table.append(app="wrote-3"))
+    _, job_links = linked(store, BACK, "read-2", case.table.file(case.packed), 1)
+    assert {gap.app for gap in job_links.refused} == {"read-2", "wrote-1"}
 
 
 def test_snapshots_that_expired_between_may_have_moved_rows(
@@ -410,4 +425,4 @@ def test_searches_are_bounded(
         "(ids of rows don't tell which: they may be in 1 files)"
     )
     monkeypatch.setattr(iceberg_uses, "APPLICATIONS_MAX", 1)
-    assert "any of 2 applications may have read them" in case.said(store, FORWARD)[1]
+    assert "any of 2 applications may have used them" in case.said(store, FORWARD)[1]

@@ -29,6 +29,14 @@ def unknown_writer(app: str, read: object, path: str, problem: object) -> NotQue
     )
 
 
+def unknown_reader(app: str, wrote: object, path: str, problem: object) -> NotQueried:
+    """What is said where it is not known who read rows of a file. ``wrote``: the version of a table that an application wrote."""
+    return NotQueried(
+        app,
+        f"{app} wrote {wrote}; whether another application read rows of {path} in other files is not known: {problem}",
+    )
+
+
 class DeltaLinks:
     """What the logs of tables of Delta Lake say about files of one query. Caches what it found.
 

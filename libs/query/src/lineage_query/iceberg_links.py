@@ -12,9 +12,11 @@ from pathlib import Path
 from lineage_core.recipe.names import ICEBERG
 from lineage_core.tracing.budget import current_budget
 from lineage_query.answers import NotQueried
+from lineage_query.delta_links import unknown_reader, unknown_writer
 from lineage_query.iceberg_moves import MovedRows
 from lineage_query.iceberg_origins import RowOrigins
 from lineage_query.iceberg_uses import IcebergUses
+from lineage_query.job_links import NAMED_MAX, others_text
 from lineage_query.rows.iceberg_log import Snapshot, ancestors, newest_snapshots, snapshots_in
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import opened_log
@@ -88,8 +90,24 @@ class IcebergLinks:
         """Whose rows a file may hold, by the snapshots alone. ``problem``: why ids of rows don't tell more (empty: there are none)."""
         if not is_whole or not before:
             why = f" ({problem})" if problem else ""
-            raise RowsError(f"its metadata do not list all earlier snapshots{why}")
+            unlisted = f"its metadata do not list all earlier snapshots{why}"
+            writers = self._unlisted_writers(table, app, path)
+            return (unknown_writer(app, table, path, unlisted), *writers)
         return tuple(explained(self._committed_before(table, app, path, before), problem))
+
+    def _unlisted_writers(self, table: TableVersion, app: str, path: str) -> list[NotQueried]:
+        """Applications that recorded that they wrote snapshots which the metadata that ``app`` read do not list."""
+        listed = self._snapshots_read(table, app)
+        read = listed.get(int(table.version))
+        reasons = {
+            write.app: f"it wrote {write.of.table}, which the metadata that {app} read do not list, and {app} read snapshot "
+            f"{table.version}, in which {path} may hold its rows"
+            for write in self._uses.writes(table.path)
+            if write.app != app
+            and int(write.of.table.version) not in listed
+            and not (read is not None and write.is_after(read.sequence))
+        }
+        return _first_named(reasons)
 
     def _committed_before(
         self, table: TableVersion, app: str, path: str, before: list[Snapshot]
@@ -121,13 +139,23 @@ class IcebergLinks:
             snapshots = newest_snapshots(log.files, log.folder / "metadata")
         written = snapshots.get(int(table.version))
         if written is None:
-            raise RowsError("its metadata do not list that snapshot any more")
+            return RowLinks(refused=self._unlisted_readers(table, app, path))
         moving = self._moving_after(snapshots, written)
         if moving is None:
             return RowLinks()
         if ordinals is None:
             raise RowsError(f"snapshot {moving.number} may hold them")
         return self._moved.after(table, app, node, path, ordinals, snapshots, written)
+
+    def _unlisted_readers(self, table: TableVersion, app: str, path: str) -> tuple[NotQueried, ...]:
+        """Applications that read other snapshots than the one that ``app`` wrote, which is not listed any more."""
+        problem = "its metadata do not list that snapshot any more"
+        reasons = {
+            read.app: f"{app} wrote {table}, and it read {read.of.table}, in which other files may hold its rows ({problem})"
+            for read in self._uses.reads(table.path)
+            if read.app != app and read.of.table.version != table.version
+        }
+        return (unknown_reader(app, table, path, problem), *_first_named(reasons))
 
     def _moving_after(
         self, snapshots: Mapping[int, Snapshot], written: Snapshot
@@ -148,6 +176,12 @@ class IcebergLinks:
             ):
                 return snapshot
         return None
+
+
+def _first_named(reasons: Mapping[str, str]) -> list[NotQueried]:
+    """The reasons of the first of many applications."""
+    others = others_text(len(reasons))
+    return [NotQueried(app, reason + others) for app, reason in [*reasons.items()][:NAMED_MAX]]
 
 
 def _bounded(snapshots: list[Snapshot]) -> list[Snapshot]:

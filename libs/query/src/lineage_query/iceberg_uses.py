@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.recipe.names import ICEBERG
 from lineage_core.recipe.row_ids import FileRowIds
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooManyMessagesError, current_budget
 from lineage_query.rows.iceberg_log import Snapshot
 from lineage_query.rows.row_tracking import NUMBERS_END, FileIds, IdColumns
 from lineage_query.table_versions import TableFiles, files_read, files_written
@@ -41,6 +42,13 @@ class IcebergUse:
             raise RowsError(f"{self.app} recorded no ids of the rows of its files")
         file = self.of.files[path]
         return FileIds(ids.first, ids.sequence, ids.rows, file.size, file.mtime / 1000)
+
+    def is_after(self, sequence: int) -> bool:
+        """Whether a write is known to be later than a snapshot, by its number in the order of commits."""
+        return any(
+            ids is not None and _is_in_bounds(ids) and ids.sequence > sequence
+            for ids in self.of.row_ids.values()
+        )
 
 
 def _is_in_bounds(ids: FileRowIds) -> bool:
@@ -107,23 +115,39 @@ class IcebergUses:
             )
         return self._writes[app]
 
+    def writes(self, table_path: str) -> Iterator[IcebergUse]:
+        """The snapshots of a table that applications wrote, except those that recorded more than a query may hold.
+
+        Raises:
+            RowsError: they are not known.
+        """
+        path = self._spellings.of(table_path)
+        for app in self._apps():
+            writes: tuple[IcebergUse, ...] = ()
+            with suppress(TooManyMessagesError):
+                writes = self._written(app)
+            yield from (use for use in writes if self._spellings.of(use.of.table.path) == path)
+
     def reads(self, table_path: str) -> Iterator[IcebergUse]:
         """The snapshots of a table that nodes of all applications read.
 
         Raises:
             RowsError: they are not known.
         """
-        if len(self._ids) > APPLICATIONS_MAX:
-            raise RowsError(f"any of {len(self._ids):,} applications may have read them")
         path = self._spellings.of(table_path)
-        for app in self._ids:
-            current_budget().check()
-            if whose_rows(app, self._ids) is not None:
-                continue
+        for app in self._apps():
             for node, record in self.nodes(app).items():
                 is_source = record.kind == "frame-source" and record.op == ICEBERG
                 if is_source and record.path and self._spellings.of(record.path) == path:
                     yield from self.read_by(app, node)
+
+    def _apps(self) -> Iterator[str]:
+        if len(self._ids) > APPLICATIONS_MAX:
+            raise RowsError(f"any of {len(self._ids):,} applications may have used them")
+        for app in self._ids:
+            current_budget().check()
+            if whose_rows(app, self._ids) is None:
+                yield app
 
     def read_by(self, app: str, node: str) -> list[IcebergUse]:
         """The snapshots of its table that a node read.

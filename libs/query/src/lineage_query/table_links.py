@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 
 from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_query.answers import NotQueried
-from lineage_query.delta_links import DeltaLinks, unknown_writer
+from lineage_query.delta_links import DeltaLinks, unknown_reader, unknown_writer
 from lineage_query.iceberg_links import IcebergLinks
 from lineage_query.iceberg_uses import IcebergUses
 from lineage_query.rows.reader import RowReader
@@ -85,8 +85,7 @@ class TableLinks:
                 wrote = str(table)
                 links.append(self._after(table, app, node, path, ordinals))
         except RowsError as problem:
-            reason = f"{app} wrote {wrote}; whether another application read rows of {path} in other files is not known: {problem}"
-            links.append(RowLinks(refused=(NotQueried(app, reason),)))
+            links.append(RowLinks(refused=(unknown_reader(app, wrote, path, problem),)))
         return _united(links)
 
     def _after(
