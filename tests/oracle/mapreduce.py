@@ -8,8 +8,6 @@ long to start.
 from __future__ import annotations
 
 import inspect
-import os
-import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -55,28 +53,19 @@ def reduced(kind: str, key: str, group: list[str]) -> list[Line]:
             return [(key, merged)]
 
 
-def fail_once(counts: list[int], number: int) -> None:
-    """Fail at a line, or a key, of the first attempt."""
-    is_first = os.environ["mapreduce_task_attempt_id"].endswith("_0")  # noqa: SIM112 - as Hadoop names it
-    if counts and is_first and number == counts[0]:
-        sys.stdout.flush()
-        sys.exit("the first attempt fails")
-
-
 HEAD = "\n\n".join(
     [
         "from __future__ import annotations",
-        "import json, os, sys",
+        "import json, sys",
         "from itertools import groupby",
-        *(inspect.getsource(function) for function in (mapped, reduced, fail_once)),
+        *(inspect.getsource(function) for function in (mapped, reduced)),
         "job = json.loads(sys.argv[1])",
     ]
 )
 MAPPER = (
     HEAD
     + """
-for number, line in enumerate(sys.stdin):
-    fail_once(job["fails"][:1], number)
+for line in sys.stdin:
     key, ids = line.rstrip("\\n").split("\\t")
     for record in mapped(job["mappers"][int(key.split(".")[0])], key, ids):
         print(*record, sep="\\t")
@@ -86,8 +75,7 @@ REDUCER = (
     HEAD
     + """
 records = (line.rstrip("\\n").split("\\t") for line in sys.stdin)
-for number, (key, group) in enumerate(groupby(records, key=lambda record: record[0])):
-    fail_once(job["fails"][1:], number)
+for key, group in groupby(records, key=lambda record: record[0]):
     group = [ids for _, ids in group]
     for record in reduced(job["reducers"][int(key.split(".")[0])], key, group):
         print(*record, sep="\\t")
@@ -106,8 +94,6 @@ class Job:
     """0: the lines that the mapper wrote are the output."""
     is_declared: bool
     """Whether ``--each-line`` and ``--named-keys`` are given."""
-    fails: tuple[int, ...]
-    """At which line the first attempt at a map task fails, and at which key that at a reduce task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +123,6 @@ EXAMPLE = Case(
             maps=3,
             reduces=2,
             is_declared=True,
-            fails=(),
         ),
     ),
 )
@@ -161,12 +146,11 @@ def expected_output(job: Job, lines: Iterable[Line]) -> Counter[Line]:
     )
 
 
-def cases(jobs: int = 2, *, fails: bool = False) -> st.SearchStrategy[Case]:
-    """Files and up to so many jobs. ``fails``: whether first attempts at tasks may fail."""
+def cases(jobs: int = 2) -> st.SearchStrategy[Case]:
+    """Files and up to so many jobs."""
     letters = st.text(LETTERS, min_size=1, max_size=3)
     key = st.builds("{}.{}".format, st.integers(0, PROGRAMS - 1), letters)
     file = st.lists(key, min_size=4, max_size=24).map(tuple)
-    at = st.tuples(st.integers(0, 6), st.integers(0, 3))
     job = st.builds(
         Job,
         mappers=_kinds(["split", "filter", "first", "twice", "same"]),
@@ -174,7 +158,6 @@ def cases(jobs: int = 2, *, fails: bool = False) -> st.SearchStrategy[Case]:
         maps=st.integers(1, 4),
         reduces=st.sampled_from([2, 1, 3, 0]),
         is_declared=st.sampled_from([True, True, True, False]),
-        fails=at if fails else st.just(()),
     )
     return st.builds(
         Case,

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import shlex
 import sys
 import tempfile
 from collections import Counter, defaultdict
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -19,7 +17,7 @@ from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
-from tests.hadoop.streaming import LOCAL, cluster, streaming_command
+from tests.hadoop.streaming import streaming_command
 from tests.oracle.budget import examples
 from tests.oracle.mapreduce import EXAMPLE, MAPPER, REDUCER, Case, Job, Line, cases, expected_output
 from tests.support.job_runs import CLI, part_files, run_program, stored, verify
@@ -41,20 +39,7 @@ def test_traces_through_generated_jobs(case: Case) -> None:
         check(case, Path(name).resolve())
 
 
-@pytest.mark.long
-def test_traces_of_generated_jobs_whose_tasks_fail(tmp_path: Path) -> None:
-    with cluster(tmp_path) as of_cluster:
-
-        @settings(drawn, max_examples=examples(2))
-        @given(case=cases(fails=True))
-        def run(case: Case) -> None:
-            with tempfile.TemporaryDirectory() as name:
-                check(case, Path(name).resolve(), of_cluster)
-
-        run()
-
-
-def check(case: Case, folder: Path, of_cluster: Mapping[str, str] | None = None) -> None:
+def check(case: Case, folder: Path) -> None:
     """Run the jobs, and hold the trace of each line of the last one's output, and of each line of the sources, against its ids."""
     (folder / "mapper.py").write_text(MAPPER)
     (folder / "reducer.py").write_text(REDUCER)
@@ -64,7 +49,7 @@ def check(case: Case, folder: Path, of_cluster: Mapping[str, str] | None = None)
         (folder / "out0" / name).write_text(text)
     expected = Counter(line for lines in case.lines().values() for line in lines)
     for number, job in enumerate(case.jobs):
-        run_job(folder, number, job, of_cluster)
+        run_job(folder, number, job)
         verdict = verify(folder)
         assert verdict["reasons"] == []
         assert job.is_declared <= (verdict["superset"] == {})
@@ -94,7 +79,7 @@ def hold(answer: Answer, found: set[str], expected: set[str], is_declared: bool)
         assert found == expected, (answer, found, expected)
 
 
-def run_job(folder: Path, number: int, job: Job, of_cluster: Mapping[str, str] | None) -> None:
+def run_job(folder: Path, number: int, job: Job) -> None:
     """Run one job, captured."""
     spec = shlex.quote(json.dumps(asdict(job)))
     options = [
@@ -104,13 +89,9 @@ def run_job(folder: Path, number: int, job: Job, of_cluster: Mapping[str, str] |
     ]
     if job.reduces:
         options += ["-reducer", f"{sys.executable} {folder}/reducer.py {spec}"]
-    command = streaming_command(
-        folder, *options, settings=of_cluster or LOCAL, is_cluster=of_cluster is not None
-    )
+    command = streaming_command(folder, *options)
     declared = ["--each-line"] + ["--named-keys"] * (job.reduces > 0) if job.is_declared else []
-    done = run_program(
-        folder, [*CLI, "mapreduce", *declared, *command], {"USER": os.environ.get("USER", "tests")}
-    )
+    done = run_program(folder, [*CLI, "mapreduce", *declared, *command])
     assert done.returncode == 0, done.stderr
 
 
