@@ -37,7 +37,7 @@ def test_rows_do_not_steer_a_terminal(
         monkeypatch.setattr(stream, "isatty", lambda: True)
     monkeypatch.setenv("COLUMNS", "1000")
     monkeypatch.setenv("NO_COLOR", "1")
-    _show(answer())
+    _show(answer(), "")
     said = capsys.readouterr()
     told = said.out + said.err
     assert told.count("a\\x1b]52;c;ZXZpbA==\\x07\\x9b2J\\u202eb") >= 4
@@ -46,7 +46,7 @@ def test_rows_do_not_steer_a_terminal(
 
 
 def test_a_program_is_given_rows_as_they_are(capsys: pytest.CaptureFixture[str]) -> None:
-    _show(answer())
+    _show(answer(), "")
     assert f"{EVIL}:1: {EVIL}" in capsys.readouterr().out
 
 

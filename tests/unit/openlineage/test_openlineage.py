@@ -57,7 +57,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def facts(app_id: str = "app-1", now: float = NOW, **named: str) -> RunFacts:
+def facts(app_id: str = "app-1", now: float = NOW, **named: Any) -> RunFacts:
     with SqliteStore(Path(".lineage/lineage.db")) as store:
         return facts_of(store, app_id, naming=Naming(**named), now=now)
 
