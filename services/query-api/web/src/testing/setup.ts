@@ -17,5 +17,13 @@ window.matchMedia = (media) =>
     removeEventListener: () => undefined,
   }) as unknown as MediaQueryList;
 window.scrollTo = () => undefined;
+/** Lays out no graph: that takes a browser. */
+class IdleWorker {
+  onmessage = null;
+  onerror = null;
+  postMessage = () => undefined;
+  terminate = () => undefined;
+}
+globalThis.Worker = IdleWorker as unknown as typeof Worker;
 
 afterEach(cleanup);

@@ -7,8 +7,6 @@ import { json, show } from '../testing/pages';
 import { aGraph, aGroup, aNode, anApp, anItem, aTrace } from '../testing/samples';
 import { GROUPS_SHOWN, ITEMS_SHOWN } from './AllJobs';
 
-// Its layout needs a browser.
-vi.mock('../graph/GraphView', () => ({ GraphView: () => null }));
 afterEach(() => vi.unstubAllGlobals());
 
 const aRow = (line: number, text: string | null) =>
