@@ -261,7 +261,8 @@ class QueryRun:
             batch = replace(batch, watermark=progress.watermark, late=progress.late)
         output = self._output(number, action)
         settings = explicit_settings(spark)
-        if self._repeated is not None and known.ran:
+        is_own = self._is_own(number, output, progress, known)
+        if self._repeated is not None and is_own:
             recipe = self._repeated.recipe_of(self._only_offsets(number), output, batch, settings)
             if recipe is not None:
                 return recipe
@@ -278,8 +279,8 @@ class QueryRun:
                 self._tables.changed(spark, known.versions, versions),
             )
             sources = batch_plan.sources
-            if not known.ran:
-                _check_written_now(output, self._began_ms(number, progress, known))
+            if not is_own:
+                raise UntracedBatchError("Batch", OTHER_RUN)
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
             frame = frame_of(spark, batch_plan.plan)
@@ -362,13 +363,20 @@ class QueryRun:
         offsets = self._execution.offsetLog().get(number)
         return int(helper().watermark(offsets.get())) if offsets.isDefined() else None
 
-    def _began_ms(self, number: int, progress: Progress | None, known: Known) -> int | None:
-        """A time before this run gave a batch to its sink, as late as it is known, in ms since 1970; None: it is not known."""
-        if progress is None and not known.writes:
+    def _is_own(self, number: int, output: Output, progress: Progress | None, known: Known) -> bool:
+        """Whether this run wrote the files of a batch: a sink leaves alone a batch that it has, whatever is then asked of it."""
+        if known.ran or not output.files:
+            return True
+        offsets = self._execution.offsetLog().get(number)
+        if not offsets.isDefined() or (progress is None and not known.writes):
             # An earlier run may have begun it.
-            return None
-        planned = int(helper().planned(self._execution.offsetLog().get(number).get()))
-        return planned if progress is None else max(planned, int(progress.began_at * 1000))
+            return False
+        # A time before this run gave the batch to its sink, as late as it is known.
+        began_ms = int(helper().planned(offsets.get()))
+        if progress is not None:
+            began_ms = max(began_ms, int(progress.began_at * 1000))
+        # The clock of another machine would say nothing.
+        return all(file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files)
 
     def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
@@ -412,18 +420,3 @@ def _latest(log: Any) -> int:
 
 def _value(option: Any) -> Any | None:
     return option.get() if option.isDefined() else None
-
-
-def _check_written_now(output: Output, began_ms: int | None) -> None:
-    """See that this run wrote the files: a sink leaves alone a batch that it has, whatever is then asked of it.
-
-    Raises:
-        UntracedBatchError: an earlier run, or another query, may have written them.
-    """
-    if not output.files:
-        return
-    # The clock of another machine would say nothing.
-    if began_ms is None or not all(
-        file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files
-    ):
-        raise UntracedBatchError("Batch", OTHER_RUN)
