@@ -6,8 +6,10 @@ import pytest
 from lineage_core.errors import RecipeError, VersionError
 from lineage_core.recipe.document import (
     ERASED,
+    FAILED_VERSION,
     RECIPE_VERSION,
     STREAM_VERSION,
+    Failure,
     File,
     Function,
     Output,
@@ -106,8 +108,8 @@ def test_inputs_and_expressions_of_nodes() -> None:
 
 
 def test_another_version_is_refused_by_its_own_error() -> None:
-    raw = json.loads(RECIPE.to_json()) | {"version": STREAM_VERSION + 1, "new": True}
-    with pytest.raises(VersionError, match=f"version {STREAM_VERSION + 1}"):
+    raw = json.loads(RECIPE.to_json()) | {"version": FAILED_VERSION + 1, "new": True}
+    with pytest.raises(VersionError, match=f"version {FAILED_VERSION + 1}"):
         Recipe.from_json(json.dumps(raw))
 
 
@@ -121,6 +123,17 @@ def test_a_recipe_of_a_batch_has_a_version_of_its_own() -> None:
     assert batch.text == (
         "batch 7 of the streaming query q, run r, watermark 2026-01-01T00:00:00.000Z, 2 late rows dropped"
     )
+
+
+def test_a_recipe_of_a_failed_action_has_a_version_of_its_own() -> None:
+    failure = Failure("NumberFormatException", "CAST_INVALID_INPUT", "'two' is no number")
+    output = dataclasses.replace(RECIPE.output, failure=failure)
+    recipe = dataclasses.replace(RECIPE, output=output).of_failure()
+    raw = json.loads(recipe.to_json())
+    assert (raw["version"], raw["output"]["failure"]["type"]) == (FAILED_VERSION, failure.type)
+    assert Recipe.from_json(recipe.to_json()) == recipe
+    assert "failure" not in json.loads(RECIPE.to_json())["output"]
+    assert failure.text == "NumberFormatException [CAST_INVALID_INPUT]: 'two' is no number"
 
 
 def test_recipes_of_version_1_are_read() -> None:

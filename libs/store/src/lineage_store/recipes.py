@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -18,7 +19,7 @@ from lineage_core.contract.message import (
     Recipe,
     parse_message,
 )
-from lineage_core.errors import RecordBatchError
+from lineage_core.errors import RecipeError, RecordBatchError, VersionError
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
 
@@ -140,15 +141,16 @@ def read_recipe(graph: FlowGraph, node: str) -> Document | None:
     """The recipe of a DataFrame's output, with the checksums that the graph has of its files; None: it has none (yet).
 
     Raises:
-        RecipeError, VersionError: it can't be read.
+        RecipeError, VersionError: it can't be read, or its action failed, so that there is no output.
     """
-    text = graph.recipe(node)
-    if text is None:
+    recipe = _document(graph, node)
+    if recipe is None:
         return None
-    # Traces of records do not load this.
-    from lineage_core.recipe.document import Recipe as Document
-
-    recipe = Document.from_json(text)
+    if recipe.output.failure is not None:
+        raise RecipeError(
+            f"{recipe.output.action} failed ({recipe.output.failure.type}): it gave no rows. "
+            f"Which rows it failed on: lineage sift {node} --fails-with {recipe.output.failure.type}"
+        )
     checksums = {file.path: file.checksum for file in graph.sink_files(node)}
     for link in graph.links():
         if link.dest == node:
@@ -162,3 +164,27 @@ def read_recipe(graph: FlowGraph, node: str) -> Document | None:
         sources=tuple(replace(entry, files=summed(entry.files)) for entry in recipe.sources),
         output=replace(recipe.output, files=summed(recipe.output.files)),
     )
+
+
+def failed_recipes(graph: FlowGraph) -> dict[str, Document]:
+    """The recipes of actions that failed, by node; those that can't be read are left out."""
+    recipes: dict[str, Document] = {}
+    for node in graph.nodes():
+        if node.kind != "unknown":
+            continue
+        current_budget().check()
+        with suppress(RecipeError, VersionError):
+            recipe = _document(graph, node.node)
+            if recipe is not None and recipe.output.failure is not None:
+                recipes[node.node] = recipe
+    return recipes
+
+
+def _document(graph: FlowGraph, node: str) -> Document | None:
+    text = graph.recipe(node)
+    if text is None:
+        return None
+    # Traces of records do not load this.
+    from lineage_core.recipe.document import Recipe as Document
+
+    return Document.from_json(text)

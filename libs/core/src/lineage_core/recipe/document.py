@@ -35,7 +35,9 @@ RECIPE_VERSION = 2
 """Version of the document as it is written. 2 added Python functions: ``python``, ``python rows``, ``functions``."""
 STREAM_VERSION = 3
 """Version of the document of a micro-batch, which added ``batch``: readers of before refuse it."""
-READABLE_VERSIONS = (1, RECIPE_VERSION, STREAM_VERSION)
+FAILED_VERSION = 4
+"""Version of the document of an action that failed, which added ``failure``: readers of before refuse it."""
+READABLE_VERSIONS = (1, RECIPE_VERSION, STREAM_VERSION, FAILED_VERSION)
 """Versions that readers accept."""
 ERASED = '{"version":2,"erased":true}'
 """In the place of a recipe that held values of a person."""
@@ -116,13 +118,33 @@ class Function:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """What an action failed of.
+
+    ``type``: of the error, that of a Python function where one raised it. ``condition``: Spark's name of the error (``CAST_INVALID_INPUT``), or
+    empty. ``message``: how what it says begins; empty where values of rows are not kept.
+    """
+
+    type: str
+    condition: str = ""
+    message: str = ""
+
+    @property
+    def text(self) -> str:
+        """The error in one line."""
+        named = f"{self.type} [{self.condition}]" if self.condition else self.type
+        return f"{named}: {self.message}" if self.message else named
+
+
+@dataclass(frozen=True)
 class Output:
     """Where the rows went: to ``path``, to ``table``, or to the driver.
 
     ``action``: the method that was called. ``limit``: how many rows it gave at most, where it gave just
     some (``take``). ``options``: the writer's options needed to read a file again, never credentials.
     ``version``: of a table with versions, the one that the write made. ``commits``: of a table of Delta Lake, the first and the last
-    version of which one is the write's, where others were made meanwhile and nothing says which.
+    version of which one is the write's, where others were made meanwhile and nothing says which. ``failure``: of an action that failed,
+    and so gave no rows that anybody may take for its output.
     """
 
     kind: OneOf["driver", "files", "table"] = "driver"
@@ -136,6 +158,7 @@ class Output:
     options: Mapping[str, str] = field(default_factory=dict)
     version: str | None = None
     commits: tuple[int, ...] = ()
+    failure: Failure | None = None
 
 
 @dataclass(frozen=True)
@@ -194,6 +217,10 @@ class Recipe:
     def of_batch(self, batch: StreamBatch) -> Recipe:
         """The same recipe, of a micro-batch; sign it afterwards."""
         return replace(self, batch=batch, version=STREAM_VERSION)
+
+    def of_failure(self) -> Recipe:
+        """The same recipe, of an action that failed; sign it afterwards."""
+        return replace(self, version=FAILED_VERSION)
 
     def reads(self) -> tuple[Source, ...]:
         """The sources that the plan reads."""

@@ -170,6 +170,9 @@ def _refusals_of(
     """The refusals of a recipe's text. ``known_refusals``: of others, by what they are like."""
     try:
         recipe = Recipe.from_json(text)
+        if recipe.output.failure is not None:
+            # It has no rows; the verdict says that it failed.
+            return ()
         # Programs do the same in loops, over other files.
         cache_key = recipe.plan, tuple(_read_key(recipe)), text if recipe.functions else ""
         if cache_key not in refusals_by_recipe:

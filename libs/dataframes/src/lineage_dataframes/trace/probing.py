@@ -29,7 +29,7 @@ from lineage_dataframes.trace.session import (
     translate_spark_errors,
 )
 from lineage_store.port import GraphStore
-from lineage_store.recipes import read_recipe
+from lineage_store.recipes import failed_recipes, read_recipe
 
 ROWS_PROBED = 3
 """Rows of each output that are tried by default."""
@@ -55,7 +55,7 @@ def with_probes(
         key: of recipes' Python functions, as in `lineage_dataframes.trace.backward.trace_backward`.
     """
     graph, refusals = store.graph(app), list(verdict.refusals)
-    refused = {refusal.node for refusal in refusals}
+    refused = {refusal.node for refusal in refusals} | failed_recipes(graph).keys()
     for node in graph.nodes():
         recipe = None
         if node.kind in OUTPUT_KINDS and node.node not in refused:

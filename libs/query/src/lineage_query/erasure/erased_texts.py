@@ -14,7 +14,7 @@ from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.plan import Literal, Values, expressions_of, subexpressions_of
-from lineage_query.erasure.kinds import holds_all, words_of
+from lineage_query.erasure.kinds import holds, holds_all, words_of
 
 ERASED = "[erased]"
 """The text of a row that was erased."""
@@ -73,6 +73,11 @@ def recipe_holds(text: str, keys: Sequence[Words]) -> bool:
     try:
         recipe = Recipe.from_json(text)
     except ContractError:
+        return True
+    failure = recipe.output.failure
+    # An error speaks of one value of a row: any one is enough here.
+    said = () if failure is None else words_of(failure.message)
+    if any(holds(said, value) for key in keys for value in key):
         return True
     return any(holds_all(words, key) for words in _constants(recipe) for key in keys)
 

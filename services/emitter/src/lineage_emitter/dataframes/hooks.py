@@ -28,6 +28,7 @@ from lineage_emitter.dataframes import (
     topics,
 )
 from lineage_emitter.dataframes.current_time import AS_IT_RAN
+from lineage_emitter.dataframes.failed_actions import failure_of
 from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
 from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
 from lineage_emitter.dataframes.jvm import activate, explicit_settings
@@ -67,6 +68,8 @@ ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "
 WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
                   "crosstab", "freqItems")  # fmt: skip
 """Actions that are just named in the verdict: what they give is of no plan that could be recorded."""
+REFUSALS = {"AnalysisException", "ParseException"}
+"""Errors by which Spark refuses an action before it reads a row."""
 WRITES = ("save", *FILE_FORMATS, "saveAsTable", "insertInto", "jdbc")
 WRITES_V2 = ("create", "replace", "createOrReplace", "append", "overwrite", "overwritePartitions")
 
@@ -180,6 +183,8 @@ def _recorded(
                     target = None if called is None else called.target
                     if not session.frames.record_failed_write(action_name, target, problem):
                         session.jobs.record_failed_action(action_name, problem)
+                    if called is not None:
+                        record_failure(session, running, called, problem)
                     raise
                 finally:
                     session.jobs.record_lazy_jobs()
@@ -243,12 +248,7 @@ def record_action(
             called = _after(called, commits)
             versions = _versions(called)
             output = called.target.output()
-            read_of_topics = (
-                topics.certain(called.topics, topics.read_now(frame)) if called.topics else {}
-            )
-            tables = Tables(
-                versions, _listed(called, output), _read(running, called), read_of_topics
-            )
+            tables = _tables(running, called, versions, output)
     except Exception as problem:
         _record_unreadable(session, running, problem)
         return None
@@ -261,6 +261,39 @@ def record_action(
     node = session.nodes.next_id()
     session.frames.add(ReturnedAction(node, running, recipe, called.target.began_at, returned_at))
     return node
+
+
+def record_failure(
+    session: Session, running: scope.Operator, called: ActionCall, problem: Exception
+) -> None:
+    """Have the recipe of an action recorded that failed; where that can't be done, nothing is: the program gets its own error."""
+    if type(problem).__name__ in REFUSALS:
+        return
+    frame, failed_at = called.frame, time.time()
+    settings = session.settings
+    says_errors = settings.values and not settings.redact
+    with contextlib.suppress(Exception), scope.suspended():
+        output = called.target.failed(failure_of(problem, says_message=says_errors))
+        tables = _tables(running, called, _versions(called), output)
+
+        def recipe(site: str) -> Recipe:
+            activate(frame.sparkSession)
+            return plans.recipe_of(frame, output, site, called.settings, tables)
+
+        began_at = called.target.began_at
+        session.frames.add(
+            ReturnedAction(session.nodes.next_id(), running, recipe, began_at, failed_at, True)
+        )
+
+
+def _tables(
+    running: scope.Operator, called: ActionCall, versions: delta.Versions, output: Output
+) -> Tables:
+    """What is known of the tables that an action read."""
+    read_of_topics = (
+        topics.certain(called.topics, topics.read_now(called.frame)) if called.topics else {}
+    )
+    return Tables(versions, _listed(called, output), _read(running, called), read_of_topics)
 
 
 def _after(called: ActionCall, commits: OwnCommits) -> ActionCall:

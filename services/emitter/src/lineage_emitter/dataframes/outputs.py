@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from lineage_core.recipe.document import File, Output
+from lineage_core.recipe.document import Failure, File, Output
 from lineage_core.recipe.names import DELTA, HIVE_TEXT, ICEBERG, JDBC, KAFKA
 from lineage_emitter.dataframes import delta, hive, iceberg, jdbc, topics
 from lineage_emitter.dataframes.files import Folder, FolderListing, added_files
@@ -92,6 +92,19 @@ class Target:
             commits=() if self.log is None else self.log.candidates(),
         )
         return output if self.snapshots is None else self.snapshots.output(output)
+
+    def failed(self, failure: Failure) -> Output:
+        """The output of an action that failed: where its rows would have gone, and no files."""
+        return Output(
+            kind=self.kind,
+            action=self.action,
+            path=self.path,
+            table=self.table,
+            format=self.format,
+            limit=self.limit,
+            options=dict(self.options),
+            failure=failure,
+        )
 
     def record_return(self, commits: OwnCommits) -> None:
         """The action has returned. ``commits``: those that were observed while it ran."""

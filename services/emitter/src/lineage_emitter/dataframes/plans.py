@@ -170,6 +170,8 @@ def _recipe_of_plan(
     )
     if leaves.batch is not None:
         recipe = recipe.of_batch(leaves.batch)
+    if output.failure is not None:
+        recipe = recipe.of_failure()
     return (
         recipe
         if functions.key is None or not functions.collected

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
     from lineage_core.contract.message import Message
-    from lineage_core.recipe.document import Output, Recipe, Source
+    from lineage_core.recipe.document import Failure, Output, Recipe, Source
     from lineage_emitter.dataframes.outputs import Target
     from lineage_emitter.session.nodes import Node
     from lineage_emitter.session.session import Session
@@ -71,6 +71,7 @@ class ReturnedAction:
     recipe: Callable[[str], Recipe]
     began_at: float
     returned_at: float
+    failed: bool = False
 
 
 class RecipeRecorder:
@@ -232,6 +233,10 @@ class RecipeRecorder:
             if size > RECIPE_BYTES_MAX:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
+            if action.failed:
+                # That it failed is recorded, and its plan may be what is wrong.
+                logger.info("the plan of %s, which failed, is not kept: %s", action_name, problem)
+                return
             self._session.nodes.unknown(
                 action_name, f"its plan could not be recorded: {in_words(problem)}", ()
             )
@@ -245,6 +250,9 @@ class RecipeRecorder:
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
         session, output = self._session, recipe.output
         action_name = action.operator.name
+        if output.failure is not None:
+            self._send_failed(action, output.failure, text)
+            return
         # A stream may run for months: its batches have descriptions in the place of names of their own.
         is_batch = recipe.batch is not None
         parents = [self._source(action, source, is_batch) for source in recipe.reads()]
@@ -273,6 +281,17 @@ class RecipeRecorder:
             session.api.send(message)
         if blind:
             session.nodes.unknown(action_name, words)
+
+    def _send_failed(self, action: ReturnedAction, failure: Failure, text: str) -> None:
+        """A node for the recipe alone: it has no rows, and nothing reads from it."""
+        action_name, reason = action.operator.name, f"the action failed: {failure.type}"
+        node = self._session.nodes.register_as(
+            *(action.node, action_name, "unknown", action_name),
+            exact=False,
+            reason=reason,
+            alias="failed",
+        )
+        self._session.api.recipe(node.name, text)
 
     def _source(self, action: ReturnedAction, source: Source, is_batch: bool) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""
