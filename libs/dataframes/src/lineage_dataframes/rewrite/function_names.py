@@ -24,7 +24,7 @@ ALLOWED_FUNCTIONS = frozenset({
     "map_filter", "map_from_arrays", "map_from_entries", "map_keys", "map_values", "map_zip_with", "max",
     "max_by", "md5", "min", "min_by", "minute", "month", "months_between", "named_struct", "nanvl", "negative",
     "next_day", "not", "nth_value", "ntile", "octet_length", "or", "overlay", "percent_rank", "percentile",
-    "pmod", "posexplode", "positive", "power", "quarter", "radians", "rank", "regexp_count", "regexp_extract",
+    "pmod", "posexplode", "positive", "power", "quarter", "radians", "raise_error", "rank", "regexp_count", "regexp_extract",
     "regexp_extract_all", "regexp_instr", "regexp_replace", "repeat", "replace", "reverse", "rint", "rlike",
     "round", "row_number", "rpad", "rtrim", "second", "sequence", "sha1", "sha2", "shiftleft", "shiftright",
     "shiftrightunsigned", "signum", "sin", "sinh", "size", "skewness", "slice", "sort_array", "soundex", "space",

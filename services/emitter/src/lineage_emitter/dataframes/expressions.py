@@ -53,6 +53,9 @@ DAY_MICROS = 86_400_000_000
 STATE_CONDITION = "lineage.state"
 """The name under which ``StreamState.java`` gives the condition that a state was."""
 RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
+USER_RAISED = "USER_RAISED_EXCEPTION"
+CONSTANT_MESSAGE = re.compile(r"keys: \[errorMessage\], values: \[(.*)\]", re.DOTALL)
+"""How Spark writes the map of a constant message."""
 POSITIONAL_FUNCTIONS = {
     "MonotonicallyIncreasingID", "SparkPartitionID", "InputFileName", "InputFileBlockStart",
     "InputFileBlockLength",
@@ -257,6 +260,19 @@ class Expressions:
             return Call("size", (of,))
         is_present = Call("is not null", (of,))
         return Call("if", (is_present, Call("size", (of,)), Literal(None, "int")))
+
+    def _RaiseError(self, tree: Tree) -> Expression:
+        """An assertion of the program. Its message is alone in Spark 3.5; later it is in a map, a constant one where the message is constant."""
+        *condition, message = tree.children
+        if not condition:
+            return Call("raise_error", (self.one(message),))
+        is_of_program = condition[0].fields.get("value") == USER_RAISED
+        if is_of_program and message.kind == "CreateMap" and len(message.children) == 2:
+            return Call("raise_error", (self.one(message.children[1]),))
+        constant = CONSTANT_MESSAGE.fullmatch(str(message.fields.get("value")))
+        if not is_of_program or constant is None:
+            return self._opaque(tree)
+        return Call("raise_error", (Literal(constant[1], "string"),))
 
     def _by_pattern(self, tree: Tree) -> Expression:
         """Of times as texts. Java names a zone by its tables or its offset, even in one process."""
