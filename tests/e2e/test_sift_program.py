@@ -198,8 +198,8 @@ def test_what_names_nothing_to_sift_is_refused(
     assert reason in " ".join(result.stderr.replace("│", " ").split())
 
 
-def test_an_error_without_its_program_is_refused(totals: Path) -> None:
-    result = answered(totals, "sift", "out", "--fails-with", "x")
+def test_an_error_without_its_program_is_one_of_dataframes(totals: Path) -> None:
+    result = answered(totals, "sift", "--fails-with", "x")
     assert result.exit_code == 2
     assert "--program" in result.stderr
 

@@ -1077,7 +1077,7 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
         str,
         typer.Argument(
             metavar="[OUTPUT_OR_ROW]",
-            help="An output (its path, table or node), or one of its rows; may be left out with --fails-with.",
+            help="An output (its path, table or node), or one of its rows; with --fails-with also an application, or nothing.",
             show_default=False,
         ),
     ] = "",
@@ -1095,7 +1095,8 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
         typer.Option(
             "--fails-with",
             metavar="ERROR",
-            help="Instead of a test: the program ends with this error, by its type (ValueError), or by a part of what it says.",
+            help="Instead of a test: what failed with this error, by its type (ValueError), or by a part of what it says: an action on "
+            "DataFrames, or with --program the program.",
             show_default=False,
         ),
     ] = "",
@@ -1129,19 +1130,18 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     Rows of DataFrames are computed by their recipe. For RDDs the program is run again on parts of its input, many times in one Spark;
     what it does besides reading and writing files through Spark, it does again. Where a program fails as a whole: lineage sift
-    --program 'job.py in.txt out' --fails-with ValueError.
+    --program 'job.py in.txt out' --fails-with ValueError. An action on DataFrames that failed needs no program: lineage sift --fails-with
+    NumberFormatException.
 
     Only rows that the failing row is made from, or that the task died on, are searched; where the program does not fail on these alone, all rows.
     Stopped (also by Ctrl-C), it prints the best so far, with exit code 1.
     """
     if bool(test) == bool(fails_with):
         raise typer.BadParameter("name what fails: --test or --fails-with, one of both")
-    if fails_with and not program:
-        raise typer.BadParameter(
-            "--fails-with runs a program of RDDs: name it by --program 'job.py ...'"
-        )
     if program and where:
         raise typer.BadParameter("--where chooses rows of DataFrames, --program runs RDDs")
+    if fails_with and where:
+        raise typer.BadParameter("--where chooses rows of an output: what failed has none")
     if test and not place:
         raise typer.BadParameter("name the output, or one of its rows")
     from lineage.program_sifting import FailureSought, sift_program
@@ -1151,6 +1151,16 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
     if program:
         sift_program(
             *(url, place, program, FailureSought(test, fails_with), application),
+            runs_max=runs,
+            timeout_s=timeout,
+            as_json=as_json,
+        )
+        return
+    if fails_with:
+        from lineage.failed_frames import sift_failed_action
+
+        sift_failed_action(
+            *(url, place, fails_with, application),
             runs_max=runs,
             timeout_s=timeout,
             as_json=as_json,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.lake.address import is_lake
 from lineage_store.port import GraphStore
+from lineage_store.recipes import failed_recipes
 from lineage_store.run_notes import RunNotes
 from lineage_store.url import has_store, is_embedded, open_store, spool_of, store_path
 
@@ -65,8 +67,8 @@ def summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
                 if app in names:
                     access = StoredAccess(store, url)
                     verdict = access.answerable(app, verdict_of(store, app), CHECKED_S).to_json()
-                    died_on = culprits(store, url, app)
-                    summaries.append({"app": app, "name": names[app], "died_on": died_on} | verdict)
+                    found = {"died_on": culprits(store, url, app), "failed": failed(store, app)}
+                    summaries.append({"app": app, "name": names[app]} | found | verdict)
     summaries += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
         echo(json.dumps({"applications": summaries}, ensure_ascii=False), err=True)
@@ -96,6 +98,17 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
     count = sum(group.count for group in answer.groups)
     more = count - len(shown)
     return [*shown, f"{more:,} more: lineage back {places[0]}"] if more else shown
+
+
+def failed(store: GraphStore, app: str) -> list[dict[str, str]]:
+    """Actions on DataFrames that failed, with the commands that find the rows they failed on."""
+    actions: list[dict[str, str]] = []
+    for node, recipe in islice(failed_recipes(store.graph(app)).items(), ROWS_SHOWN):
+        output = recipe.output
+        if output.failure is not None:
+            command = f"lineage sift {node} --app {app} --fails-with {output.failure.type}"
+            actions.append({"node": node, "action": output.action, "command": command})
+    return actions
 
 
 def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
@@ -136,4 +149,8 @@ def _summary(summary: dict[str, Any]) -> str:
             f"lineage:   {count} set aside, as functions failed on them: lineage quarantine {app}"
         )
     lines += [f"lineage:   a task died while working on {row}" for row in summary["died_on"]]
+    lines += [
+        f"lineage:   the rows on which {action['action']} failed: {action['command']}"
+        for action in summary["failed"]
+    ]
     return "\n".join(lines)

@@ -254,6 +254,14 @@ def explain_problem(problem: Exception, reason: str, *, may_be_denied: bool = Fa
     return reason
 
 
+def confined_reason(problem: Exception) -> str:
+    """Why a problem may be that of the confined Spark alone, and not of the rows; empty where it is not."""
+    text = str(problem)
+    if active_sandbox() is None or not (_WITHHELD.search(text) or _DENIALS.search(text)):
+        return ""
+    return explain_problem(problem, text.strip().split("\n", 1)[0])
+
+
 _WITHHELD = re.compile(rf"{withheld.WithheldError.__name__}: (.*)")
 _DENIALS = re.compile(
     r"Permission denied|Operation not permitted|AccessDenied|AccessControlException|UnknownHost|name resolution|"
