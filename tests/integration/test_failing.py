@@ -145,15 +145,7 @@ def check_smallest(rows: Rows, program: Program, found: FailingRows) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    [
-        "sum",
-        "filter",
-        *(
-            pytest.param(name, marks=pytest.mark.long)
-            for name in BY_NAME
-            if name not in {"sum", "filter"}
-        ),
-    ],
+    [name if name == "filter" else pytest.param(name, marks=pytest.mark.long) for name in BY_NAME],
 )
 def test_the_set_is_one_minimal(spark: SparkSession, tmp_path: Path, name: str) -> None:
     huge = str(LARGEST - 5)
@@ -192,6 +184,7 @@ def test_an_error_that_does_not_come_again_is_not_searched(
         found_in(spark, table, program)
 
 
+@pytest.mark.long
 def test_an_error_that_depends_on_the_order_of_rows_is_refused(
     spark: SparkSession, tmp_path: Path
 ) -> None:
