@@ -224,8 +224,8 @@ print(lines.count())
         (reason,) = [one for one in verdict["reasons"] if f"at job.py:{number}:" in one]
         assert what in reason
     assert len(verdict["reasons"]) == 4
-    # The count, the table, and the rows that no trace can go through.
-    assert verdict["recipes"] == {"expected": 3, "received": 3}
+    # The count, the table, the rows that no trace can go through, and what failed.
+    assert verdict["recipes"] == {"expected": 4, "received": 4}
 
 
 def test_a_driver_that_is_killed_leaves_what_was_noted(tmp_path: Path) -> None:
