@@ -223,6 +223,10 @@ def places(*rows: int) -> frozenset[str]:
             lambda df: df.map_partitions(lambda part: part.sort_values("v").head(1)),
             [(places(n, n + 1, n + 2), False) for n in (0, 3, 6)],
         ),
+        (
+            lambda df: df.groupby("k").v.nunique(),
+            [(places(n, n + 3, n + 6), False) for n in range(3)],
+        ),
         (lambda df: df.v[df.k == 1], [(places(n), True) for n in (1, 4, 7)]),
     ],
 )
@@ -275,9 +279,8 @@ def test_a_task_that_is_tried_again_counts_once(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "use"),
     [
-        ("Query", lambda df: df.query("v > 1").compute()),
         ("CumSum", lambda df: df.v.cumsum().compute()),
-        ("Head", lambda df: df.head(2)),
+        ("Tail", lambda df: df.tail(2)),
         ("SetIndex", lambda df: df.set_index("v", sorted=False).compute()),
         ("over several collections", lambda df: (df.v / df.v.sum()).compute()),
         ("over several collections", lambda df: df[df.v > 0].v.add(df.v).compute()),

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_emitter.errors import CaptureFailedError
-from lineage_emitter.sdk import dask_bags, dask_rows
+from lineage_emitter.sdk import dask_batches, dask_keys, dask_rows
 from lineage_emitter.sdk.dask_rows import Origins, joined, joined_rows, numbered, origins_of
 
 pytestmark = pytest.mark.property
@@ -109,13 +109,13 @@ def test_counts_are_those_of_each_value_with_all_records_that_hold_it(
                 ids.setdefault(value, set()).add(f"s#{n}#{at}")
     with (
         patch.object(dask_rows, "BATCH_RECORDS", batch),
-        patch.object(dask_bags, "ROWS_PENDING", pending),
+        patch.object(dask_keys, "ROWS_PENDING", pending),
     ):
         parts = [
-            dask_bags._counted(dask_bags._spread(numbered(f"s#{n}", partition)))
+            dask_keys.counted(dask_batches.spread_out(numbered(f"s#{n}", partition)))
             for n, partition in enumerate(partitions)
         ]
-        whole = dask_bags._counted_together(parts)
+        whole = dask_keys.counted_together(parts)
     assert list(map(repr, whole.values)) == list(map(repr, counts.items()))
     assert list(whole.origins.ids()) == [frozenset(ids[value]) for value in counts]
 
@@ -129,7 +129,7 @@ def ending(value: int) -> int:
 @pytest.mark.parametrize("batch", [1, 3, 100])
 def test_a_function_that_stops_ends_the_partition_as_without_capture(batch: int) -> None:
     with patch.object(dask_rows, "BATCH_RECORDS", batch):
-        rows = joined_rows(dask_bags._mapped(ending, (), {}, numbered("s#0", range(9))))
+        rows = joined_rows(dask_batches.mapped(ending, (), {}, numbered("s#0", range(9))))
     assert rows.values == [0, 1, 2, 3]
     assert list(rows.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in range(4)]
 
@@ -140,7 +140,7 @@ def test_a_predicate_that_stops_ends_the_partition_as_without_capture(
     batch: int, keep: bool
 ) -> None:
     with patch.object(dask_rows, "BATCH_RECORDS", batch):
-        rows = joined_rows(dask_bags._chosen(ending, numbered("s#0", range(9)), keep=keep))
+        rows = joined_rows(dask_batches.chosen(ending, numbered("s#0", range(9)), keep=keep))
     chosen = [1, 2, 3] if keep else [0]
     assert rows.values == chosen
     assert list(rows.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in chosen]
@@ -150,7 +150,7 @@ def test_a_predicate_that_stops_ends_the_partition_as_without_capture(
 def test_records_that_are_chosen_keep_their_places(values: list[int], batch: int) -> None:
     with patch.object(dask_rows, "BATCH_RECORDS", batch):
         rows = joined_rows(
-            dask_bags._chosen(lambda value: value % 3, numbered("s#0", values), keep=False)
+            dask_batches.chosen(lambda value: value % 3, numbered("s#0", values), keep=False)
         )
     expected = [(value, f"s#0#{n}") for n, value in enumerate(values) if value % 3 == 0]
     assert rows.values == [value for value, _ in expected]
@@ -174,10 +174,14 @@ def test_a_record_goes_through_all_functions_before_the_next_one_goes_through_th
         told.append((name, value))
         return value
 
-    rows = dask_bags._mapped(lambda value: tell("first", value), (), {}, numbered("s#0", range(3)))
-    rows = dask_bags._chosen(lambda value: tell("chosen", value) != 1, rows, keep=True)
-    rows = dask_bags._mapped(lambda value: iter([tell("made", value)] * 2), (), {}, rows)
-    rows = dask_bags._mapped(lambda value: tell("last", value), (), {}, dask_bags._spread(rows))
+    rows = dask_batches.mapped(
+        lambda value: tell("first", value), (), {}, numbered("s#0", range(3))
+    )
+    rows = dask_batches.chosen(lambda value: tell("chosen", value) != 1, rows, keep=True)
+    rows = dask_batches.mapped(lambda value: iter([tell("made", value)] * 2), (), {}, rows)
+    rows = dask_batches.mapped(
+        lambda value: tell("last", value), (), {}, dask_batches.spread_out(rows)
+    )
     whole = joined_rows(rows)
     assert whole.values == [0, 0, 2, 2]
     assert list(whole.origins.ids()) == [frozenset([f"s#0#{n}"]) for n in (0, 0, 2, 2)]
@@ -189,7 +193,7 @@ def test_a_record_goes_through_all_functions_before_the_next_one_goes_through_th
 
 
 def test_iterators_are_handed_on_as_they_are() -> None:
-    rows = dask_bags._mapped(iter, (), {}, numbered("s#0", ["ab", "cd"]))
-    assert joined_rows(dask_bags._mapped(next, (), {}, rows)).values == ["a", "c"]
-    rows = dask_bags._mapped(iter, (), {}, numbered("s#0", ["ab"]))
+    rows = dask_batches.mapped(iter, (), {}, numbered("s#0", ["ab", "cd"]))
+    assert joined_rows(dask_batches.mapped(next, (), {}, rows)).values == ["a", "c"]
+    rows = dask_batches.mapped(iter, (), {}, numbered("s#0", ["ab"]))
     assert joined_rows(rows).values == [["a", "b"]]

@@ -891,7 +891,7 @@ def follow(
 ) -> None:
     """Follow a row through streaming queries: print what each batch makes of it, and end when nothing more can come.
 
-    Of jobs of this machine that run under capture. Ctrl-C ends it; the queries go on. With --json a line for each event.
+    Of jobs of this machine that run under capture, and of those that send their lineage to the store through Kafka, to Neo4j or to a lake. Ctrl-C ends it; the queries go on. With --json a line for each event.
     """
     load_numpy()
     from lineage.following import follow_rows

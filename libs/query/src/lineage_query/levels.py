@@ -172,7 +172,7 @@ class LevelCounter:
             for container in containers
         }
         if self.level not in types:
-            known = ", ".join((*LEVELS, *sorted(types)[:TYPES_NAMED]))
+            known = ", ".join((*LEVELS, *sorted(set(types).difference(LEVELS))[:TYPES_NAMED]))
             raise TraceError(f"there is no level {self.level!r:.80}: rows are counted by {known}")
 
     def remember_tasks(self, trace: Trace) -> None:

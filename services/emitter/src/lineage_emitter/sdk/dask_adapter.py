@@ -36,12 +36,20 @@ from lineage_core.contract.message import (
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.module_watch import call_on_load
 from lineage_emitter.sdk.api import LineageApi
-from lineage_emitter.sdk.dask_bags import TracedBag, TracedItem, bag_of_batches, refuse
+from lineage_emitter.sdk.dask_bags import TracedBag, TracedItem, bag_of_batches, concatenated
 from lineage_emitter.sdk.dask_files import (
     is_plain,
     read_with_splits,
     sink_file,
     write_lines,
+)
+from lineage_emitter.sdk.dask_refusals import (
+    COMPUTE_VALUE,
+    INSIDE,
+    METHOD,
+    refuse,
+    refuse_file,
+    refuse_frame,
 )
 from lineage_emitter.sdk.dask_rows import Rows, joined_rows, numbered, origins_of
 from lineage_emitter.sdk.line_files import changed
@@ -57,7 +65,7 @@ PARQUET_MODULES = (
 )
 """Modules that have the functions by which DataFrames write files; methods take them from the last one."""
 NO_FIT = "rows and their origins do not fit each other"
-MANY_BAGS = ("concat", "zip", "map", "map_partitions", "from_delayed")
+MANY_BAGS = ("zip", "map", "map_partitions", "from_delayed")
 
 
 def _ids(text: str) -> frozenset[str]:
@@ -110,7 +118,7 @@ class _Capture:
         for arg in args:
             is_captured = isinstance(arg, captured) or self.is_frame(arg)
             if not is_captured and (found := base.unpack_collections(arg)[0]):
-                refuse(f"dask.compute of {type(found[0]).__name__} here")
+                refuse(f"dask.compute of {type(found[0]).__name__} here", way_out=INSIDE)
         if any(map(self.is_frame, args)):
             return tuple(
                 self.computed_frame(arg, **options)
@@ -144,7 +152,7 @@ class _Capture:
             **(storage_options or {}),
         )
         if not compute or not is_plain(files):
-            refuse("Bag.to_textfiles later, compressed, or to other file systems")
+            refuse_file("Bag.to_textfiles later, compressed, or to other file systems")
         name = f"to-textfiles-{uuid.uuid4().hex}"
         graph = {
             (name, n): (_written, (traced.name, n), file, last_endline)
@@ -174,7 +182,7 @@ class _Capture:
     def computed_frame(self, frame: Any, **options: Any) -> Any:
         """What ``compute`` gives of a DataFrame, a series or a value, with its lineage."""
         frames = self.frames
-        tracing = frames.FrameTracing(self.frame_source, refuse)
+        tracing = frames.FrameTracing(self.frame_source, refuse_frame)
         packed = tracing.packed(frame)
         for name in ("fuse", "concatenate"):
             options.pop(name, None)
@@ -190,8 +198,8 @@ class _Capture:
         self, prepare: Callable[..., Any], original: Callable[..., Any], *args: Any, **options: Any
     ) -> Any:
         """As ``to_csv`` or ``to_parquet``, with the lineage of the rows. ``prepare``: says what a call writes."""
-        call = prepare(original, refuse, *args, **options)
-        tracing = self.frames.FrameTracing(self.frame_source, refuse)
+        call = prepare(original, refuse_file, *args, **options)
+        tracing = self.frames.FrameTracing(self.frame_source, refuse_frame)
         (parts,) = self.compute(tracing.written(call.frame, call.write), **call.options)
         rows, problems = [], list[str]()
         for part, origins in parts:
@@ -313,7 +321,7 @@ def _computed_by(frame: Any, capture: _Capture, **options: Any) -> Any:
 
 
 def _refuse_graph(frame: Any) -> NoReturn:
-    refuse(f"{type(frame).__name__} in other ways than by compute")
+    refuse(f"{type(frame).__name__} in other ways than by compute", way_out=METHOD)
 
 
 def _written(batches: Iterable[Rows], file: Any, last_endline: bool) -> list[Any]:
@@ -329,7 +337,7 @@ def _written_by(traced: TracedBag, capture: _Capture, *args: Any, **options: Any
 
 def _check_bags(collections: Iterable[Any]) -> None:
     if not all(isinstance(one, TracedBag | TracedItem) for one in collections):
-        refuse("dask.persist of other collections than bags")
+        refuse("dask.persist of other collections than bags", way_out="leave out persist")
 
 
 def _persisted(persist: Callable[..., Any], *args: Any, **options: Any) -> Any:
@@ -344,16 +352,16 @@ def _persisted_by(client: Client, persist: Callable[..., Any], kept: Any, **opti
 
 def _argument(capture: _Capture, unpack: Callable[..., Any], argument: Any, **options: Any) -> Any:
     if isinstance(argument, TracedBag | TracedItem):
-        refuse("dask.delayed of a bag")
+        refuse("dask.delayed of a bag", way_out=COMPUTE_VALUE)
     if capture.is_frame(argument):
-        refuse("dask.delayed of a DataFrame")
+        refuse("dask.delayed of a DataFrame", way_out=COMPUTE_VALUE)
     return unpack(argument, **options)
 
 
 def _checked(original: Callable[..., Any], *args: Any, **options: Any) -> Any:
     """A function of Dask that is not captured: collections here are refused by name."""
     if base.unpack_collections(args, options)[0]:
-        refuse(f"{original.__module__}.{original.__name__}")
+        refuse(f"{original.__module__}.{original.__name__}", way_out=COMPUTE_VALUE)
     return original(*args, **options)
 
 
@@ -362,7 +370,7 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
     """As :func:`lineage_emitter.sdk.dask_capture.capture_dask`."""
     capture = _Capture(api)
     replaced: list[tuple[Any, str, Any]] = [
-        (Client, "compute", partial(refuse, "Client.compute")),
+        (Client, "compute", partial(refuse, "Client.compute", way_out=METHOD)),
         (Client, "persist", partialmethod(_persisted_by, Client.persist)),
         (calls, "unpack_collections", partial(_argument, capture, calls.unpack_collections)),
     ]
@@ -370,6 +378,7 @@ def replace_operators(api: LineageApi) -> Iterator[None]:
     for name in SOURCES:
         replaced.append((bag, name, partial(capture.source, getattr(bag, name))))
     replaced.append((bag, "to_textfiles", capture.written))
+    replaced.append((bag, "concat", partial(concatenated, bag.concat)))
     for name in MANY_BAGS:
         replaced.append((bag, name, partial(_checked, getattr(bag, name))))
     for module in (dask, base):

@@ -7,25 +7,46 @@ What an expression does with rows is known of Dask's own operators alone; all ot
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any
 
 import pandas as pd
 from dask import dataframe as dd
 from dask.dataframe import methods
-from dask.dataframe.dask_expr import _accessor, _expr, _groupby, _merge, _reductions
+from dask.dataframe.dask_expr import (
+    _accessor,
+    _concat,
+    _expr,
+    _groupby,
+    _indexing,
+    _merge,
+    _reductions,
+)
 from dask.dataframe.dask_expr._collection import FrameBase, Scalar, new_collection
 from dask.dataframe.dask_expr.io import FromMap, FromPandas, ReadParquet
 
-ROWS = "_lineage"
-"""The column of rows' origins while rows are chosen by a filter, a group or a join."""
-LEFT, RIGHT = f"{ROWS}_left", f"{ROWS}_right"
-UNKNOWN = "?"
-"""Stands for origins where they do not fit the rows, which must not be."""
+from lineage_emitter.sdk.dask_frame_tasks import (
+    LEFT,
+    RIGHT,
+    ROWS,
+    UNKNOWN,
+    RowNames,
+    all_for_each,
+    beside,
+    copied,
+    in_order,
+    numbered,
+    of_both,
+    paired,
+    with_column,
+    written,
+)
+
 PARTITION_REASON = "a function over whole partitions may use any row of the partition"
 CHOICE_REASON = "an aggregate may use fewer rows than it is given"
 SOURCES = (FromPandas, FromMap, ReadParquet)
+REPLACING = (_expr.Mask, _expr.Where)
 ELEMENTWISE = (
     _accessor.FunctionMap,
     _accessor.PropertyMap,
@@ -52,13 +73,21 @@ ELEMENTWISE = (
     _expr.ToFrame,
     _expr.ToNumeric,
     _expr.Unaryop,
+    *REPLACING,
 )
 """Operators that make each row of the row at its place, and leave the index as it is."""
-RowNames: TypeAlias = Callable[[int, int], list[str]]
-"""Addresses of so many rows of a partition with this number."""
+CHOSEN = (_expr.DropnaFrame, _expr.Filter, _expr.Head, _expr.Query, _indexing.Loc)
+"""Operators that give some of the rows as they are."""
 JOINS = ("inner", "left", "right", "outer")
 GROUPED_OF_ALL = (_groupby.Sum, _groupby.Prod, _groupby.Count, _groupby.Size, _groupby.Mean)
-GROUPED = (*GROUPED_OF_ALL, _groupby.Min, _groupby.Max, _groupby.First, _groupby.Last)
+GROUPED = (
+    *GROUPED_OF_ALL,
+    _groupby.Min,
+    _groupby.Max,
+    _groupby.First,
+    _groupby.Last,
+    _groupby.NUnique,
+)
 NAMES_OF_ALL = frozenset(("sum", "prod", "count", "size", "mean", "var", "std"))
 REDUCED_OF_ALL = (
     _reductions.Sum,
@@ -94,13 +123,13 @@ class FrameTracing:
 
     def packed(self, collection: Any) -> Any:
         """A series with a pair for each partition: the rows and their origins."""
-        return self._of_partitions(collection.expr, _pair)
+        return self._of_partitions(collection.expr, paired)
 
     def written(self, collection: Any, write: Callable[[Any, int], Any]) -> Any:
         """A series with a pair for each partition: what ``write`` gives of its rows and its number, in its task, and their origins."""
         if collection.optimize(fuse=False).npartitions != collection.npartitions:
             self._refuse("a DataFrame whose partitions are others when it is written")
-        return self._of_partitions(collection.expr, _write, write)
+        return self._of_partitions(collection.expr, written, write)
 
     def _of_partitions(self, expr: Any, function: Callable[..., Any], *args: Any) -> Any:
         traced = self.traced(expr)
@@ -122,11 +151,15 @@ class FrameTracing:
             return self._numbered(expr)
         if kind is _expr.ResetIndex:
             return self._reindexed(expr)
+        if kind in REPLACING and any(map(callable, expr.operands)):
+            self._refuse(f"DataFrame expression {kind.__name__} by a function")
         if isinstance(expr, ELEMENTWISE) or _is_row_function(expr):
             traced = self._of_same_rows(expr)
             return TracedFrame(_with(expr, traced), next(iter(traced.values())).origins)
-        if kind in (_expr.Filter, _expr.DropnaFrame):
+        if kind in CHOSEN:
             return self._chosen(expr)
+        if kind is _concat.Concat:
+            return self._concatenated(expr)
         if kind is _expr.MapPartitions:
             return self._by_function(expr)
         if kind in GROUPED or isinstance(expr, _groupby.GroupbyAggregation):
@@ -154,15 +187,15 @@ class FrameTracing:
         if expr.ndim != 2:
             self._refuse(f"a series of {type(expr).__name__}")
         names = self._source(expr)
-        meta = _with_column(expr._meta, ROWS, [])
-        numbered = _by_partition(_number, new_collection(expr), names, meta=meta)
-        return _unpacked(numbered, list(expr.columns))
+        meta = with_column(expr._meta, ROWS, [])
+        rows = _by_partition(numbered, new_collection(expr), names, meta=meta)
+        return _unpacked(rows, list(expr.columns))
 
     def _reindexed(self, expr: Any) -> TracedFrame:
         """Rows keep their places, but an index that is another fits no other series."""
         (traced,) = self._frames(expr).values()
         value = new_collection(_with(expr, self._frames(expr)))
-        origins = _by_partition(_copied, new_collection(traced.origins), expr._name, meta=_META)
+        origins = _by_partition(copied, new_collection(traced.origins), expr._name, meta=_META)
         return TracedFrame(value.expr, origins.expr)
 
     def _chosen(self, expr: Any) -> TracedFrame:
@@ -172,16 +205,35 @@ class FrameTracing:
         value = new_collection(frame.value)
         columns = [value.name] if is_series else list(expr.frame.columns)
         packed = _packed(value.to_frame() if is_series else value, frame, ROWS)
-        if type(expr) is _expr.Filter:
-            kept = _expr.Filter(packed.expr, traced[expr.predicate._name].value)
-        else:
-            operands = dict(zip(expr._parameters, expr.operands, strict=True))
-            operands |= {"frame": packed.expr, "subset": operands["subset"] or columns}
-            kept = _expr.DropnaFrame(*operands.values())
+        operands = dict(zip(expr._parameters, expr.operands, strict=True))
+        operands |= {
+            name: traced[part._name].value
+            for name, part in operands.items()
+            if isinstance(part, _expr.Expr)
+        }
+        operands["frame"] = packed.expr
+        if type(expr) is _expr.DropnaFrame:
+            operands["subset"] = operands["subset"] or columns
+        kept = type(expr)(*operands.values())
         chosen = _unpacked(new_collection(kept), columns)
         if not is_series:
             return chosen
         return TracedFrame(new_collection(chosen.value)[columns[0]].expr, chosen.origins)
+
+    def _concatenated(self, expr: Any) -> TracedFrame:
+        frames = expr.dependencies()
+        columns = list(expr.columns)
+        if expr.axis != 0 or any(
+            part.ndim != 2 or sorted(map(repr, part.columns)) != sorted(map(repr, columns))
+            for part in frames
+        ):
+            self._refuse("concat of DataFrames that have other columns, of series, or side by side")
+        packed = (
+            _packed(new_collection(self.traced(part).value), self.traced(part), ROWS).expr
+            for part in frames
+        )
+        options = expr.operands[: len(expr._parameters)]
+        return _unpacked(new_collection(_concat.Concat(*options, *packed)), columns)
 
     def _by_function(self, expr: Any) -> TracedFrame:
         traced = self._frames(expr)
@@ -190,7 +242,7 @@ class FrameTracing:
             self._refuse("map_partitions of DataFrames over several collections")
         (frame,) = traced.values()
         self.reasons.add(PARTITION_REASON)
-        origins = _by_partition(_all_for_each, value, new_collection(frame.origins), meta=_META)
+        origins = _by_partition(all_for_each, value, new_collection(frame.origins), meta=_META)
         return TracedFrame(value.expr, origins.expr)
 
     def _grouped(self, expr: Any) -> TracedFrame:
@@ -212,7 +264,7 @@ class FrameTracing:
             _UNION, split_every=expr.split_every, split_out=expr.operand("split_out") or 1
         )
         value = new_collection(_with(expr, traced))
-        return TracedFrame(value.expr, _by_partition(_in_order, value, origins, meta=_META).expr)
+        return TracedFrame(value.expr, _by_partition(in_order, value, origins, meta=_META).expr)
 
     def _reduced(self, expr: Any) -> TracedFrame:
         traced = self._frames(expr)
@@ -222,7 +274,7 @@ class FrameTracing:
         value = new_collection(_with(expr, traced))
         rows = value.to_series() if isinstance(value, Scalar) else value
         gathered = new_collection(frame.origins).repartition(npartitions=1)
-        origins = _by_partition(_all_for_each, rows, gathered, meta=_META)
+        origins = _by_partition(all_for_each, rows, gathered, meta=_META)
         return TracedFrame(value.expr, origins.expr)
 
     def _merged(self, expr: Any) -> TracedFrame:
@@ -236,8 +288,8 @@ class FrameTracing:
         if expr.left.ndim != 2 or expr.right.ndim != 2:
             self._refuse("merge of series")
         merged = new_collection(_merge.Merge(left.expr, right.expr, *expr.operands[2:]))
-        meta = _with_column(merged._meta.drop(columns=[LEFT, RIGHT]), ROWS, [])
-        return _unpacked(_by_partition(_of_both, merged, meta=meta), list(expr.columns))
+        meta = with_column(merged._meta.drop(columns=[LEFT, RIGHT]), ROWS, [])
+        return _unpacked(_by_partition(of_both, merged, meta=meta), list(expr.columns))
 
 
 def rows_of(packed: Iterable[tuple[Any, list[str]]]) -> tuple[Any, list[str]]:
@@ -281,68 +333,12 @@ def _by_partition(function: Callable[..., Any], frame: Any, *args: Any, meta: An
 
 def _packed(value: Any, traced: TracedFrame, column: str) -> Any:
     """A frame with its origins as the last column."""
-    meta = _with_column(value._meta, column, [])
-    return _by_partition(_beside, value, new_collection(traced.origins), column, meta=meta)
+    meta = with_column(value._meta, column, [])
+    return _by_partition(beside, value, new_collection(traced.origins), column, meta=meta)
 
 
 def _unpacked(packed: Any, columns: list[Any]) -> TracedFrame:
     return TracedFrame(packed[columns].expr, packed[ROWS].expr)
-
-
-# -- in tasks ------------------------------------------------------------------------------------
-
-
-def _with_column(frame: Any, name: str, texts: Sequence[str]) -> Any:
-    wider = frame.copy(deep=False)
-    wider.insert(len(wider.columns), name, pd.Series(texts, wider.index, dtype=object))
-    return wider
-
-
-def _number(frame: Any, names: RowNames, partition_info: Any = None) -> Any:
-    partition = partition_info["number"] if partition_info else 0
-    return _with_column(frame, ROWS, names(len(frame), partition))
-
-
-def _beside(frame: Any, origins: Any, column: str) -> Any:
-    fits = len(frame) == len(origins)
-    return _with_column(frame, column, list(origins) if fits else [UNKNOWN] * len(frame))
-
-
-def _copied(origins: Any, _token: str) -> Any:
-    return origins.copy()
-
-
-def _all_for_each(rows: Any, origins: Any) -> Any:
-    return pd.Series([",".join(origins)] * len(rows), rows.index, dtype=object, name=ROWS)
-
-
-def _of_both(merged: Any) -> Any:
-    sides = [merged[side].astype(object).fillna("") for side in (LEFT, RIGHT)]
-    texts = [",".join(pair) for pair in zip(*sides, strict=True)]
-    return _with_column(merged.drop(columns=[LEFT, RIGHT]), ROWS, texts)
-
-
-def _in_order(groups: Any, origins: Any) -> Any:
-    """Origins of groups in the order of the groups, which both have by their keys."""
-    if not groups.index.equals(origins.index):
-        is_same = len(groups) == len(origins) and groups.index.is_unique and origins.index.is_unique
-        is_same = is_same and bool(origins.index.isin(groups.index).all())
-        texts = origins.reindex(groups.index) if is_same else [UNKNOWN] * len(groups)
-        origins = pd.Series(list(texts), groups.index, dtype=object, name=ROWS)
-    return origins
-
-
-def _pair(rows: Any, origins: Any) -> Any:
-    """The rows of a partition and their origins."""
-    return pd.Series([(rows, list(origins))], dtype=object)
-
-
-def _write(
-    rows: Any, origins: Any, write: Callable[[Any, int], Any], partition_info: Any = None
-) -> Any:
-    """What a partition was written as, and the origins of its rows."""
-    number = partition_info["number"] if partition_info else 0
-    return pd.Series([(write(rows, number), list(origins))], dtype=object)
 
 
 __all__ = ["UNKNOWN", "FrameBase", "FrameTracing", "FromMap", "Scalar", "rows_of"]
