@@ -102,5 +102,8 @@ def test_containers_that_a_program_registers_are_levels(tmp_path: Path) -> None:
     assert levels("pipeline") == ({"nightly": 3}, {})
     forward = levels("stage", place=f"{rates}#0#7", direction="forward")
     assert forward == ({"nightly:sum": 1}, {})
-    with pytest.raises(TraceError, match=r"there is no level 'load': row, split, .*, stage, node, application, job, pipeline$"):
+    with pytest.raises(
+        TraceError,
+        match=r"there is no level 'load': .* row, split, .*, stage, node, application, job, pipeline$",
+    ):
         levels("load")

@@ -149,7 +149,7 @@ def plucked(key: Any, default: Any, batches: Iterable[Rows]) -> Steps:
 
 
 def _items(key: Any, default: Any, values: Iterator[Any]) -> Iterator[Any]:
-    return pluck(key, values) if default is no_default else pluck(key, values, default)
+    yield from pluck(key, values) if default is no_default else pluck(key, values, default)
 
 
 class _First:
