@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -104,7 +105,8 @@ def test_lines_are_traced_to_the_lines_that_they_were_made_from(
                 assert items == {f"in.txt:{number}"}
 
 
-def test_a_trace_goes_on_from_one_job_to_the_next(tmp_path: Path) -> None:
+@pytest.mark.parametrize("read", ["clean", "copied"])
+def test_a_trace_goes_on_from_one_job_to_the_next(tmp_path: Path, read: str) -> None:
     (tmp_path / "in.txt").write_text("a 1\nb 2\na 3\nc 4\n")
 
     def clean() -> None:
@@ -112,11 +114,12 @@ def test_a_trace_goes_on_from_one_job_to_the_next(tmp_path: Path) -> None:
         lines.filter(lambda line: line[0] != "b").to_textfiles(f"{tmp_path}/clean/*.txt")
 
     def count() -> None:
-        letters = bag.read_text(f"{tmp_path}/clean/*.txt").map(lambda line: line[0])
+        letters = bag.read_text(f"{tmp_path}/{read}/*.txt").map(lambda line: line[0])
         counts = letters.frequencies().map(lambda pair: f"{pair[0]} {pair[1]}")
         counts.to_textfiles(f"{tmp_path}/counts")
 
     assert run(tmp_path, clean).complete
+    shutil.copytree(tmp_path / "clean", tmp_path / "copied")
     assert run(tmp_path, count).complete
     expected = {"a 2": {"in.txt:1", "in.txt:3"}, "c 1": {"in.txt:4"}}
     seen = set()
@@ -134,6 +137,8 @@ def test_a_trace_goes_on_from_one_job_to_the_next(tmp_path: Path) -> None:
     (location,) = {item.location or "" for group in answer.groups for item in group.items}
     path_name, _, number_text = location.rpartition(":")
     assert Path(path_name).read_text().splitlines()[int(number_text) - 1] == "a 2"
+    if read == "copied":
+        return  # an edited one is nobody's copy
     (tmp_path / "clean" / "0.txt").write_text("other\n")
     assert run(tmp_path, count).complete
     with stored(tmp_path) as access:

@@ -13,7 +13,8 @@ from lineage import LineageApi
 from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter.sdk.mapreduce_adapter import NAMES_REASON, run_streaming
-from tests.support.job_runs import STORE, ask, judged
+from lineage_store.checksums import sha256_of
+from tests.support.job_runs import STORE, ask, checksums, judged
 
 pytestmark = pytest.mark.integration
 
@@ -59,7 +60,7 @@ def judge_job(folder: Path, monkeypatch: pytest.MonkeyPatch, left: dict[str, str
     command = [sys.executable, "hadoop.py", "streaming", "-input", "in.txt", "-output", "out"]
     command += ["-mapper", "cat", "-reducer", "cat"]
     store = f"sqlite:///{folder / STORE}"
-    with LineageApi("job", store=store, spool=str(folder / "spool")) as api:
+    with LineageApi("job", app="job", store=store, spool=str(folder / "spool")) as api:
         assert run_streaming(api, command, named_keys=True) == 0
     return judged(folder, api.app)
 
@@ -76,6 +77,9 @@ def test_lines_are_paired_by_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {path.name for path in (tmp_path / "out").iterdir()} == {"part-00000"}
     assert found(tmp_path, 1) == ({"in.txt:1", "in.txt:3"}, True)
     assert found(tmp_path, 2) == ({"in.txt:2"}, True)
+    texts = {"in.txt": b"a\nb\na\n", "part-00000": b"a\t2\nb\t1\n"}
+    sums = {name: sha256_of([text]) for name, text in texts.items()}
+    assert checksums(tmp_path, "job") == sums
 
 
 def test_keys_that_come_in_turns_and_records_without_lines(

@@ -26,6 +26,7 @@ from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
+from lineage_store.recorded_files import file_versions
 from lineage_store.url import index_folder, open_store
 from tests.support import jvm
 
@@ -49,6 +50,13 @@ def app_of(lc: LineageContext) -> str:
     """The id of the application that a context captures."""
     assert lc.session is not None
     return lc.session.app
+
+
+def checksums(folder: Path, app: str) -> dict[str, str]:
+    """The checksums of the files that an application in the folder read and wrote, by their names."""
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        versions = [of for message in store.messages(app) for of in file_versions(message)]
+    return {Path(path).name: version.checksum for _, path, version, _ in versions}
 
 
 def stored(folder: Path) -> StoredAccess:

@@ -65,7 +65,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     link: bool = Field(True, description="link and store while the job runs and after each action")
     checksums: bool = Field(
         True,
-        description="take checksums of files on the driver's disks that RDDs read and write, by which copies of them are found",
+        description="take checksums of files on local disks that RDDs, programs of other engines, Dask and MapReduce read and write, by which copies of them are found",
     )
 
     quarantine: int = Field(

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from lineage_emitter import scope
-from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.errors import TracingError
+from lineage_emitter.sdk.checksums import Checksums
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:

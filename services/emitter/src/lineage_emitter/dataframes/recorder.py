@@ -29,9 +29,9 @@ from lineage_core.recipe.names import DELTA_LOG, KAFKA, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.dataframes import jdbc, topics
-from lineage_emitter.dataframes.checksums import Checksums
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import error_type, in_words
+from lineage_emitter.sdk.checksums import Checksums
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -50,7 +50,9 @@ from lineage_emitter.dispatch.linking import BackgroundLinker
 from lineage_emitter.dispatch.opening import open_driver
 from lineage_emitter.errors import CaptureFailedError, DeliveryError
 from lineage_emitter.failures import in_words
+from lineage_emitter.sdk.checksums import BYTES_MAX, FilesRead, FilesWritten
 from lineage_emitter.sdk.containers import Containers, TooManyLinksError
+from lineage_emitter.sdk.file_messages import FileMessages
 from lineage_emitter.sdk.files import FileSpaces
 from lineage_emitter.sdk.functions import Function, Keeps, TracedFunction, traced
 from lineage_emitter.sdk.inert import InertDispatcher, InertTask
@@ -121,6 +123,8 @@ class LineageApi:
         self._unknown: set[Unknown] = set()
         self._containers = Containers()
         self._files = FileSpaces()
+        checksums_max = BYTES_MAX if self.settings.checksums else 0
+        self._file_messages = FileMessages(self._send_or_note, checksums_max)
         self._lines_read: list[Split] = []
         self._sources_of: defaultdict[str, set[str]] = defaultdict(set)
         """By node those that link to it."""
@@ -355,7 +359,7 @@ class LineageApi:
         with self._lock:
             self._lines_read.extend(message.splits)
         if message.splits:
-            self._send_or_note(message)
+            self.send_files(message)
 
     def wrote_lines(self, node: str, files: Mapping[int, str]) -> None:
         """The same of the items of a sink. Call it once, when its files are written and in their place."""
@@ -367,7 +371,14 @@ class LineageApi:
             self.problem("files that were written", problem)
             return
         if message is not None:
-            self._send_or_note(message)
+            self.send_files(message)
+
+    def send_files(self, message: FilesRead | FilesWritten) -> None:
+        """Dispatch which files are read, when a task commits, or were written, at once; each with its checksum.
+
+        A file that is no more what ``message`` says of it has none.
+        """
+        self._file_messages.add(message)
 
     def is_file(self, node: str) -> bool:
         """Whether a node is a file that :meth:`location` named."""
@@ -662,6 +673,7 @@ class LineageApi:
 
     def committed(self, fields: dict[str, Any]) -> None:
         """A task attempt ended: ``fields`` of the contract's ``commit`` message."""
+        self._file_messages.send_read()
         with self._lock:
             self._totals["tasks"] += 1
             self._totals["blocks"] += fields.get("blocks", 0)
@@ -721,6 +733,7 @@ class LineageApi:
         try:
             for function in self._traced:
                 function.close()
+            self._file_messages.send_read()
             for path in changed(self._lines_read):
                 self.unknown("a source", f"{path} changed while it was read")
             try:

@@ -102,7 +102,7 @@ class _Capture:
         fields = {"path": os.path.commonpath([split.path for split in splits])} if splits else {}
         node = self.api.register(name, make.__name__, kind="source", **fields)
         if splits:
-            self.api.send(Splits(app=self.api.app, node=node, splits=splits))
+            self.api.send_files(Splits(app=self.api.app, node=node, splits=splits))
             self.splits += splits
         name = f"numbered-{node}-{made.name}"
         graph = {
@@ -173,7 +173,9 @@ class _Capture:
             self.keep_task(
                 sink, n, rows.of_values([], np.arange(min(wrote.lines, len(rows.origins)))), problem
             )
-        self.api.send(SinkFiles(app=self.api.app, node=sink, path=folder, files=tuple(sink_files)))
+        self.api.send_files(
+            SinkFiles(app=self.api.app, node=sink, path=folder, files=tuple(sink_files))
+        )
 
     def is_frame(self, collection: Any) -> bool:
         """Whether it is a DataFrame, a series, or a value computed from them."""
@@ -218,7 +220,7 @@ class _Capture:
             files.append(described)
             self.keep_task(sink, n, of_part, unfit or problem)
         kind = SinkFiles if call.write.has_lines else RecordFiles
-        self.api.send(kind(app=self.api.app, node=sink, path=folder, files=tuple(files)))
+        self.api.send_files(kind(app=self.api.app, node=sink, path=folder, files=tuple(files)))
         return call.result
 
     def frame_source(self, expression: Any) -> Any:
@@ -231,10 +233,12 @@ class _Capture:
             node = self.register_source(f"{kind}-{next(self.numbers)}", kind, path)
             splits = self.frame_files.record_splits(expression)
             if splits:
-                self.api.send(RecordSplits(app=self.api.app, node=node, whole=False, splits=splits))
+                self.api.send_files(
+                    RecordSplits(app=self.api.app, node=node, whole=False, splits=splits)
+                )
             elif read and read.splits:
                 splits = read.splits
-                self.api.send(Splits(app=self.api.app, node=node, splits=splits))
+                self.api.send_files(Splits(app=self.api.app, node=node, splits=splits))
                 self.rest[node + self.frame_lines.ROWS] = path
             self.splits += splits
             numbers = read.numbers(node) if read else self.frame_lines.RowNumbers(node)

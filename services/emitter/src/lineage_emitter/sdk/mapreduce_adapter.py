@@ -117,9 +117,9 @@ class _Outputs:
             splits.append(split.model_copy(update={"compressed": is_compressed(split.path)}))
             if log.is_changed:
                 api.unknown("read", f"{split.path} changed while it was read")
-        api.send(Splits(app=api.app, node=self.read, splits=tuple(splits)))
+        api.send_files(Splits(app=api.app, node=self.read, splits=tuple(splits)))
         files = tuple(map(self._file, sorted(self.folder.glob("part-*"))))
-        api.send(SinkFiles(app=api.app, node=self.write, path=self.path, files=files))
+        api.send_files(SinkFiles(app=api.app, node=self.write, path=self.path, files=files))
         for log in self.logs:
             log.path.unlink()
 

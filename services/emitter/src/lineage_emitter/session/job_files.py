@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from lineage_core.contract.message import RecordFiles, RecordSplit, SinkFile, SinkFiles, Split
-from lineage_core.recipe.document import File
-from lineage_emitter.dataframes.checksums import Checksums
+from lineage_core.contract.message import RecordFiles, SinkFile, SinkFiles
+from lineage_emitter.sdk.checksums import Checksums, with_checksums
 from lineage_emitter.session import hadoop
 
 if TYPE_CHECKING:
@@ -55,11 +54,7 @@ class JobFiles:
             return
         if splits is not None:
             # The tasks of the action have read them by now.
-            summed = tuple(
-                split.model_copy(update=_summed(split, self._of_read, split.file_size))
-                for split in splits.splits
-            )
-            self._commits.send(splits.model_copy(update={"splits": summed}))
+            self._commits.send(with_checksums(splits, self._of_read))
 
     def pin(self, node: Node) -> None:
         """A checkpoint will cut the source's RDD off from the files that it reads."""
@@ -91,15 +86,8 @@ class JobFiles:
         self._problems.guard("note the files of a sink", note)
 
     def _send_sink_files(
-        self, node: Node, path: str, unit: Unit, files: Iterable[SinkFile]
+        self, node: Node, path: str, unit: Unit, files: tuple[SinkFile, ...]
     ) -> None:
         kind = SinkFiles if unit == "line" else RecordFiles
-        summed = tuple(
-            file.model_copy(update=_summed(file, self._of_written, file.size)) for file in files
-        )
-        self._commits.send(kind(app=self._app, node=node.name, path=path, files=summed))
-
-
-def _summed(of: SinkFile | Split | RecordSplit, checksums: Checksums, size: int) -> dict[str, str]:
-    """What a file, or a split of one, gets besides: the file's checksum."""
-    return {"checksum": checksums.of(File(of.path, size, round(of.mtime * 1000)), None)}
+        message = kind(app=self._app, node=node.name, path=path, files=files)
+        self._commits.send(with_checksums(message, self._of_written))

@@ -19,13 +19,13 @@ from lineage_core.contract.message import Begin, EndStatus, Message, Unknown
 from lineage_core.environment.private_files import folder_named
 from lineage_emitter import spark_versions
 from lineage_emitter.dataframes import catalyst_check
-from lineage_emitter.dataframes.checksums import BYTES_MAX
 from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
 from lineage_emitter.errors import CaptureFailedError, SettingsError
 from lineage_emitter.open_sessions import LOCK, SESSIONS, count_next, latest_app
 from lineage_emitter.sdk.api import LineageApi
+from lineage_emitter.sdk.checksums import BYTES_MAX
 from lineage_emitter.session import call_sites, program_end
 from lineage_emitter.session.commit_thread import CommitThread
 from lineage_emitter.session.executor_check import ExecutorCheck

@@ -1,4 +1,4 @@
-"""Checksums of files that DataFrames and RDDs read and wrote: taken once the action has returned, while they are as it had them."""
+"""Checksums of files that jobs read and wrote: taken once these are done with them, while they are as they were then."""
 
 from __future__ import annotations
 
@@ -6,21 +6,31 @@ import os
 import threading
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TypeAlias
 
+from lineage_core.contract.message import (
+    Message,
+    RecordFiles,
+    RecordSplit,
+    RecordSplits,
+    SinkFile,
+    SinkFiles,
+    Split,
+    Splits,
+)
+from lineage_core.recipe.document import File
 from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_store.checksums import sha256_of
-
-if TYPE_CHECKING:
-    from lineage_core.recipe.document import File
 
 FILE_BYTES_MAX = 64 << 20
 """Larger files have no checksum: size and time bind their rows."""
 BYTES_MAX = 128 << 20
-"""Of all files of an application's DataFrames together, and of its RDDs: an eighth of a second, in the thread that records."""
+"""Of all files of an application's DataFrames together, of those that it reads otherwise, and of those that it writes: an eighth of a second each."""
 READ_BYTES = 1 << 20
 _LOCAL = "file:"
 _WRITTEN_ONCE = {DELTA, ICEBERG}
+FilesRead: TypeAlias = Splits | RecordSplits
+FilesWritten: TypeAlias = SinkFiles | RecordFiles
 
 
 class Checksums:
@@ -62,6 +72,24 @@ class Checksums:
             file.mtime,
         )
         return checksum if is_recorded_state and _mark(before) == _mark(after) else ""
+
+
+def with_checksums(message: FilesRead | FilesWritten, checksums: Checksums) -> Message:
+    """The message with the checksum of each file that is still what the message says."""
+    if isinstance(message, Splits | RecordSplits):
+        splits = tuple(
+            split.model_copy(update=_summed(split, split.file_size, checksums))
+            for split in message.splits
+        )
+        return message.model_copy(update={"splits": splits})
+    files = tuple(
+        file.model_copy(update=_summed(file, file.size, checksums)) for file in message.files
+    )
+    return message.model_copy(update={"files": files})
+
+
+def _summed(of: Split | RecordSplit | SinkFile, size: int, checksums: Checksums) -> dict[str, str]:
+    return {"checksum": checksums.of(File(of.path, size, round(of.mtime * 1000)), None)}
 
 
 def _mark(state: os.stat_result) -> tuple[int, int, int, int]:
