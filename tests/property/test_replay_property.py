@@ -24,12 +24,12 @@ from pyspark.sql import SparkSession
 from benchmarks.frames_oracle import recipe_of_frame, same_rows
 from lineage_core.recipe.plan import Scan
 from lineage_dataframes.errors import RefusedError
+from lineage_dataframes.trace.held_rows import SourceRows
 from lineage_dataframes.trace.plan_steps import steps_of
 from lineage_dataframes.trace.replay import (
     OutputRow,
     Replayer,
     RequestedOutput,
-    SourceRows,
     without,
 )
 from tests.oracle.budget import examples

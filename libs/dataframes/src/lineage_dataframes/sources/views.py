@@ -84,6 +84,13 @@ def make_views(spark: SparkSession, source: Source, source_number: int) -> None:
     plain_rows.createOrReplaceTempView(plain_view_name(source_number))
 
 
+def replace_views(source_number: int, named_rows: DataFrame) -> None:
+    """Have both views of a source give these rows, which have names."""
+    named_rows.createOrReplaceTempView(view_name(source_number))
+    plain_rows = named_rows.drop(FILE_COLUMN, ROW_COLUMN)
+    plain_rows.createOrReplaceTempView(plain_view_name(source_number))
+
+
 def unnamed_rows_reason(source: Source) -> str:
     """Why rows of such a source have no names; empty where they have."""
     if source.format in VERSIONED_FORMATS | {JDBC}:

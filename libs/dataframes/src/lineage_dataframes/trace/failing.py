@@ -12,8 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.recipe.document import Recipe
@@ -28,19 +27,25 @@ from lineage_dataframes.sources.jdbc import live_sources
 from lineage_dataframes.sources.views import (
     FILE_COLUMN,
     ROW_COLUMN,
-    plain_view_name,
+    replace_views,
     view_name,
 )
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, is_connected, to_arrow
-from lineage_dataframes.trace.held_rows import NUMBER_COLUMN, HeldRows, hold_rows
+from lineage_dataframes.trace.held_rows import (
+    NUMBER_COLUMN,
+    HeldRows,
+    ReadRow,
+    SourceRows,
+    hold_rows,
+    ordinals_of,
+    source_rows,
+    suspects_first,
+)
 from lineage_dataframes.trace.session import trace_session, translate_spark_errors
 from lineage_query.minimising import Minimised, PassingTestError, StoppedError, minimise
-from lineage_query.standing_out import standing_out
 
 ROWS_MAX = 1_000_000
 """Rows of all sources together that are searched."""
-MEASURED_ROWS = 100_000
-"""Rows of one source of which is looked whether they stand out."""
 ORDER_CHECKED_ROWS = 32
 """Up to this many rows that are left are each left out in another order, too."""
 OTHER_WORK = {"foreach", "foreachPartition", "toLocalIterator"}
@@ -60,7 +65,7 @@ class FailingRows:
     """
 
     places: tuple[tuple[str, int], ...]
-    rows: Mapping[tuple[int, str], NDArray[np.uint64]]
+    rows: SourceRows
     error: str
     searched: int
     found: Minimised
@@ -116,11 +121,10 @@ class FailingPlan:
         """
         with _quietly(), self._holding_all():
             elements = _elements(self._held)
-            away = self._outstanding()
-            suspects = sorted(range(len(elements)), key=lambda n: -away.get(elements[n][0], 0.0))
+            suspects = suspects_first(elements, self._held.values())
 
             def fails(chosen: Sequence[int]) -> bool:
-                said = self._run(self._held, rows_of([elements[n] for n in chosen]))
+                said = self._run(self._held, source_rows([elements[n] for n in chosen]))
                 self._said = {tuple(chosen): said} if said else self._said
                 return bool(said)
 
@@ -132,7 +136,7 @@ class FailingPlan:
                     f"computed anew over all {len(elements):,} rows of its sources, the plan {ended}: the error does not come again"
                 ) from None
             chosen = [elements[n] for n in found.rows]
-            rows = rows_of(chosen)
+            rows = source_rows(chosen)
             error = self._said.get(found.rows) or self._run(self._held, rows)
             if found.one_minimal and len(chosen) > 1:
                 found = replace(found, runs=found.runs + self._check_order(chosen))
@@ -140,16 +144,14 @@ class FailingPlan:
 
     # Runs
 
-    def _run(
-        self, held: Mapping[int, HeldRows], rows: Mapping[tuple[int, str], NDArray[np.uint64]]
-    ) -> str:
+    def _run(self, held: Mapping[int, HeldRows], rows: SourceRows) -> str:
         """What the plan says when it fails so over some rows; empty where it does not.
 
         Raises:
             StoppedError: its code requested what it is not given here.
         """
         for n, of_source in held.items():
-            self._set_views(n, of_source.chosen(_of_source(rows, n)))
+            replace_views(n, of_source.chosen(ordinals_of(rows, n)))
         columns = ", ".join(f"c{column.id}" for column in self._recipe.columns) or "1"
         # To count its rows, Spark computes no column that decides on none.
         counts = self._recipe.output.action.rpartition(".")[2] in {"count", "isEmpty"}
@@ -169,7 +171,7 @@ class FailingPlan:
             return said
         return ""
 
-    def _check_order(self, chosen: Sequence[tuple[tuple[str, int], list[int]]]) -> int:
+    def _check_order(self, chosen: Sequence[ReadRow]) -> int:
         """See that the verdict on the rows, and on all but one of them, is the same in the other order; how many runs that took.
 
         Raises:
@@ -191,17 +193,13 @@ class FailingPlan:
                 parts += [[*chosen[:n], *chosen[n + 1 :]] for n in range(len(chosen))]
             for part in parts:
                 runs += 1
-                if bool(self._run(held, rows_of(part))) != (part is chosen):
+                if bool(self._run(held, source_rows(part))) != (part is chosen):
                     raise RefusedError(
                         "whether it fails depends on the order of the rows, which another run need not have: no smallest set can be named"
                     )
         return runs
 
     # Rows in memory
-
-    def _set_views(self, source: int, rows: DataFrame) -> None:
-        rows.createOrReplaceTempView(view_name(source))
-        rows.drop(FILE_COLUMN, ROW_COLUMN).createOrReplaceTempView(plain_view_name(source))
 
     @contextmanager
     def _holding_all(self) -> Iterator[None]:
@@ -230,18 +228,6 @@ class FailingPlan:
             held, self._held = self._held, {}
             for rows in held.values():
                 rows.frame.unpersist()
-
-    def _outstanding(self) -> dict[tuple[str, int], float]:
-        """How far rows stand out among those of their source, by file and ordinal."""
-        distances: dict[tuple[str, int], float] = {}
-        for held in self._held.values():
-            if not 0 < held.count <= MEASURED_ROWS:
-                continue
-            with translate_spark_errors():
-                measured = standing_out(held.measures(), held.count).tolist()
-            for place, distance in zip(held.places(), measured, strict=True):
-                distances[place] = max(distance, distances.get(place, 0.0))
-        return distances
 
 
 @contextmanager
@@ -280,7 +266,7 @@ def _check(spark: SparkSession, recipe: Recipe) -> None:
         raise RefusedError("its plan reads no rows of files or tables")
 
 
-def _elements(held: Mapping[int, HeldRows]) -> list[tuple[tuple[str, int], list[int]]]:
+def _elements(held: Mapping[int, HeldRows]) -> list[ReadRow]:
     """File and ordinal of each row, with the sources that read it: a file may be read as several."""
     sources: dict[tuple[str, int], list[int]] = {}
     for n, rows in held.items():
@@ -289,26 +275,7 @@ def _elements(held: Mapping[int, HeldRows]) -> list[tuple[tuple[str, int], list[
     return list(sources.items())
 
 
-def rows_of(
-    elements: Sequence[tuple[tuple[str, int], list[int]]],
-) -> dict[tuple[int, str], NDArray[np.uint64]]:
-    """Rows by source and file, from file and ordinal of each with the sources that read it."""
-    rows: dict[tuple[int, str], list[int]] = {}
-    for (path, ordinal), sources in elements:
-        for source in sources:
-            rows.setdefault((source, path), []).append(ordinal)
-    return {place: np.array(sorted(ordinals), np.uint64) for place, ordinals in rows.items()}
-
-
-def _of_source(
-    rows: Mapping[tuple[int, str], NDArray[np.uint64]], source: int
-) -> dict[str, NDArray[np.uint64]]:
-    return {path: ordinals for (n, path), ordinals in rows.items() if n == source}
-
-
-def _numbers(
-    held: HeldRows, chosen: Sequence[tuple[tuple[str, int], list[int]]], source: int
-) -> list[int]:
+def _numbers(held: HeldRows, chosen: Sequence[ReadRow], source: int) -> list[int]:
     """The numbers of chosen rows among those that are held of a source."""
     places = {place for place, sources in chosen if source in sources}
     return [number for number, place in enumerate(held.places()) if place in places]

@@ -7,10 +7,11 @@ are rows, just the lines are read.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import reduce
+from typing import TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -23,6 +24,8 @@ from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import from_arrow, to_arrow
 from lineage_dataframes.trace.rows import extracted_rows
+from lineage_dataframes.trace.session import translate_spark_errors
+from lineage_query.standing_out import standing_out
 
 NUMBER_COLUMN = "__lineage_number"
 ONE_PARTITION_ROWS = 100_000
@@ -32,8 +35,15 @@ EXTRACTED_ROWS = 20_000
 EXTRACTED_FILES = 16
 WORD_BITS = 32
 
+MEASURED_ROWS = 100_000
+"""Rows of one source of which is looked whether they stand out."""
+
 OrdinalsByFile = Mapping[str, NDArray[np.uint64]]
 """Rows of a source: by file, their ordinals, ascending."""
+SourceRows: TypeAlias = "Mapping[tuple[int, str], NDArray[np.uint64]]"
+"""Rows by source (its place in the recipe) and file: their ordinals, ascending."""
+ReadRow: TypeAlias = tuple[tuple[str, int], list[int]]
+"""File and ordinal of a row, and the sources that read it: a file may be read as several."""
 
 
 @dataclass(frozen=True)
@@ -70,6 +80,39 @@ class HeldRows:
         table = to_arrow(self.frame.selectExpr(NUMBER_COLUMN, *measured)).sort_by(NUMBER_COLUMN)
         columns = (table[f"m{n}"] for n in range(len(measured)))
         return tuple(column.to_numpy(zero_copy_only=False).astype(np.float64) for column in columns)
+
+
+def ordinals_of(rows: SourceRows, source: int) -> dict[str, NDArray[np.uint64]]:
+    """Those of some rows that are of one source."""
+    return {path: ordinals for (n, path), ordinals in rows.items() if n == source}
+
+
+def source_rows(elements: Iterable[ReadRow]) -> SourceRows:
+    """Some rows, by source and file."""
+    rows: dict[tuple[int, str], list[int]] = {}
+    for (path, ordinal), sources in elements:
+        for source in sources:
+            rows.setdefault((source, path), []).append(ordinal)
+    return {place: np.array(sorted(ordinals), np.uint64) for place, ordinals in rows.items()}
+
+
+def suspects_first(elements: Sequence[ReadRow], held: Iterable[HeldRows]) -> list[int]:
+    """The numbers of rows, those first that stand out most among the rows of their source (`lineage_query.standing_out`).
+
+    Rows of sources with many rows do not.
+
+    Raises:
+        RefusedError: Spark can't tell.
+    """
+    away: dict[tuple[str, int], float] = {}
+    for rows in held:
+        if not 0 < rows.count <= MEASURED_ROWS:
+            continue
+        with translate_spark_errors():
+            distances = standing_out(rows.measures(), rows.count).tolist()
+        for place, distance in zip(rows.places(), distances, strict=True):
+            away[place] = max(distance, away.get(place, 0.0))
+    return sorted(range(len(elements)), key=lambda n: -away.get(elements[n][0], 0.0))
 
 
 def hold_rows(

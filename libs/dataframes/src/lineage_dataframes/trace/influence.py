@@ -20,11 +20,11 @@ from lineage_core.recipe.plan import Literal as Constant
 from lineage_core.tracing.budget import current_budget
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.spark import literals
+from lineage_dataframes.trace.held_rows import SourceRows
 from lineage_dataframes.trace.leaving_out import Without, aggregate_of
 from lineage_dataframes.trace.replay import (
     COMBINED_MAX,
     Replayer,
-    SourceRows,
     values_of_rows,
     without,
 )

@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -46,7 +46,7 @@ from lineage_dataframes.sources.lossy_formats import TRIMMED_CHARACTERS, loses_v
 from lineage_dataframes.sources.views import (
     FILE_COLUMN,
     ROW_COLUMN,
-    plain_view_name,
+    replace_views,
     view_name,
     view_of,
 )
@@ -55,7 +55,14 @@ from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, to_arrow
 from lineage_dataframes.trace.backward import RowTracer
 from lineage_dataframes.trace.given_rows import GivenRow
-from lineage_dataframes.trace.held_rows import HeldRows, hold_rows
+from lineage_dataframes.trace.held_rows import (
+    HeldRows,
+    ReadRow,
+    SourceRows,
+    hold_rows,
+    ordinals_of,
+    suspects_first,
+)
 from lineage_dataframes.trace.rows import output_of, parquet_values
 from lineage_dataframes.trace.session import (
     run_checks,
@@ -63,19 +70,12 @@ from lineage_dataframes.trace.session import (
     trace_session,
     translate_spark_errors,
 )
-from lineage_query.standing_out import standing_out
-
-SourceRows: TypeAlias = "Mapping[tuple[int, str], NDArray[np.uint64]]"
-"""Rows by source (its place in the recipe) and file: their ordinals, ascending."""
 
 ROWS_MAX = 10_000
 """Output rows that are replayed at once, and new ones that a replay lists."""
 
 COMBINED_MAX = 1_000_000
 """Rows of a group whose values are read."""
-
-MEASURED_ROWS = 100_000
-"""Witnesses of one source of which is looked whether they stand out."""
 
 WRITTEN_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text"})
 """Formats in which replayed rows are written as the job's were; others are written as Parquet."""
@@ -394,18 +394,14 @@ class Replayer:
         try:
             for n, complete in self._complete.items():
                 if n in self._held:
-                    self._set_views(n, self._held[n].chosen(_of_source(rows, n), others=others))
+                    replace_views(n, self._held[n].chosen(ordinals_of(rows, n), others=others))
                 else:
-                    self._set_views(n, self._matching(complete, n, rows, how))
+                    replace_views(n, self._matching(complete, n, rows, how))
             yield
         finally:
             # Of held rows those of the next run take their place.
             for n in self._complete.keys() - self._held.keys():
-                self._set_views(n, self._complete[n])
-
-    def _set_views(self, source: int, rows: DataFrame) -> None:
-        rows.createOrReplaceTempView(view_name(source))
-        rows.drop(FILE_COLUMN, ROW_COLUMN).createOrReplaceTempView(plain_view_name(source))
+                replace_views(n, self._complete[n])
 
     @contextmanager
     def holding_witnesses(self) -> Iterator[None]:
@@ -418,15 +414,15 @@ class Replayer:
         try:
             for n, complete in self._complete.items():
                 with translate_spark_errors(), self._unchanged_sources():
-                    source, rows = self.recipe.sources[n], _of_source(self.witnesses, n)
+                    source, rows = self.recipe.sources[n], ordinals_of(self.witnesses, n)
                     self._held[n] = hold_rows(self._session, source, complete, rows)
-                self._set_views(n, self._held[n].chosen({"": nothing}, others=True))
+                replace_views(n, self._held[n].chosen({"": nothing}, others=True))
             self._check_sources()
             yield
         finally:
             held, self._held = self._held, {}
             for n, rows_in_memory in held.items():
-                self._set_views(n, self._complete[n])
+                replace_views(n, self._complete[n])
                 rows_in_memory.frame.unpersist()
 
     @contextmanager
@@ -438,23 +434,13 @@ class Replayer:
             self._check_sources()
             raise
 
-    def outstanding(self) -> dict[tuple[str, int], float]:
-        """How far rows that are held stand out among those of their source (`lineage_query.standing_out`), by file and ordinal.
-
-        None of sources with many rows.
+    def suspects_first(self, elements: Sequence[ReadRow]) -> list[int]:
+        """The numbers of witnesses that are held, as `held_rows.suspects_first` orders them.
 
         Raises:
             RefusedError: Spark can't tell.
         """
-        found: dict[tuple[str, int], float] = {}
-        for held in self._held.values():
-            if not 0 < held.count <= MEASURED_ROWS:
-                continue
-            with translate_spark_errors():
-                distances = standing_out(held.measures(), held.count).tolist()
-            for place, distance in zip(held.places(), distances, strict=True):
-                found[place] = max(distance, found.get(place, 0.0))
-        return found
+        return suspects_first(elements, self._held.values())
 
     def _check_sources(self) -> None:
         """See that what was read was not written meanwhile, as far as this machine has the files."""
@@ -462,7 +448,7 @@ class Replayer:
             check_local(self.recipe.sources[n])
 
     def _matching(self, rows: DataFrame, source: int, selected: SourceRows, how: str) -> DataFrame:
-        parts = _of_source(selected, source)
+        parts = ordinals_of(selected, source)
         paths = [path for path, ordinals in parts.items() for _ in range(len(ordinals))]
         numbers = np.concatenate([np.empty(0, np.uint64), *parts.values()]).astype(np.int64)
         keys = pa.table({"its_file": pa.array(paths, pa.string()), "its_row": pa.array(numbers)})
@@ -729,10 +715,6 @@ def _of_sources(collector: WitnessCollector) -> SourceRows:
         for (source, path), ordinals in collector.rows().items()
         if source is not None
     }
-
-
-def _of_source(rows: SourceRows, source: int) -> dict[str, NDArray[np.uint64]]:
-    return {path: ordinals for (n, path), ordinals in rows.items() if n == source}
 
 
 def without(rows: SourceRows, left_out: SourceRows) -> tuple[SourceRows, int]:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -16,7 +14,8 @@ from lineage_dataframes.sources.file_changes import check_unchanged
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
-from lineage_dataframes.trace.replay import Replayer, SourceRows, values_of_rows
+from lineage_dataframes.trace.held_rows import SourceRows, source_rows
+from lineage_dataframes.trace.replay import Replayer, values_of_rows
 from lineage_dataframes.trace.rows import output_of, parquet_rows
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.minimising import Minimised, minimise
@@ -124,30 +123,17 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
 
     def outcome(chosen: Sequence[int]) -> tuple[Mapping[str, Any], ...]:
         latest.clear()
-        rows = replayer.outcome(_source_rows([elements[n] for n in chosen]))
+        rows = replayer.outcome(source_rows([elements[n] for n in chosen]))
         made = tuple(dict(zip(replayer.columns, row.values, strict=True)) for row in rows)
         latest[tuple(chosen)] = made
         return made
 
     with replayer.holding_witnesses():
-        away = replayer.outstanding()
-        suspects = sorted(range(len(elements)), key=lambda n: -away.get(elements[n][0], 0.0))
+        suspects = replayer.suspects_first(elements)
         found = minimise(
             len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop, suspects
         )
         # A search that was not stopped ends with a run of what it found.
         alone = latest[found.rows] if found.rows in latest else outcome(found.rows)
-    rows = _source_rows([elements[n] for n in found.rows])
+    rows = source_rows([elements[n] for n in found.rows])
     return Sifted(rows, alone, len(elements), found)
-
-
-def _source_rows(elements: Sequence[tuple[tuple[str, int], list[int]]]) -> SourceRows:
-    rows: dict[tuple[int, str], list[int]] = {}
-    for (path, ordinal), sources in elements:
-        for source in sources:
-            rows.setdefault((source, path), []).append(ordinal)
-    return {place: _ascending(ordinals) for place, ordinals in rows.items()}
-
-
-def _ascending(ordinals: Sequence[int]) -> NDArray[np.uint64]:
-    return np.array(sorted(ordinals), np.uint64)
