@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from lineage.found_rows import FoundRows, stop_after
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.allowed import check_files_allowed
-from lineage_dataframes.trace.failing import FailingPlan, FailingRows, IsSought
+from lineage_dataframes.trace.failing import FailingPlan, IsSought
 from lineage_dataframes.trace.source_rows import places_and_texts
 from lineage_query.finding import NotFoundError, find_application
 from lineage_query.minimising import StoppedError
@@ -73,14 +74,7 @@ def sift_failed_action(
         LineageError: no action failed so, or its plan can't be computed anew.
     """
     refuse_server(url, "rows are sifted")
-    began = time.monotonic()
-
-    def stop(runs: int) -> str:
-        if runs_max is not None and runs >= runs_max:
-            return f"{runs:,} runs"
-        late = timeout_s is not None and time.monotonic() - began > timeout_s
-        return f"{timeout_s:g} seconds" if late else ""
-
+    began, stop = time.monotonic(), stop_after(runs_max, timeout_s)
     with open_store(url) as store:
         action = find_failed_action(store, place, error, app)
         reader = RowReader(index_folder(url)).of_application(action.app)
@@ -91,11 +85,11 @@ def sift_failed_action(
             except StoppedError as reason:
                 raise TraceError(f"the search ended in its first run, after {reason}") from None
             rows = list(dict(places_and_texts(spark, action.recipe, found.rows).values()).items())
-    seconds = time.monotonic() - began
+    answer = FoundRows(found.found, rows, found.searched, time.monotonic() - began)
     if as_json:
-        print_json(_to_json(action, found, rows, seconds))
+        print_json(_to_json(action, found.error, answer))
     else:
-        _show(action, found, rows, seconds)
+        _show(action, found.error, answer)
     if not found.found.one_minimal:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -154,40 +148,21 @@ def _is_called(action: FailedAction, name: str) -> bool:
     return output.path is not None and canonical(output.path) == canonical(name)
 
 
-def _to_json(
-    action: FailedAction, found: FailingRows, rows: Sequence[tuple[str, str]], seconds: float
-) -> Mapping[str, Any]:
+def _to_json(action: FailedAction, error: str, answer: FoundRows) -> Mapping[str, Any]:
     return {
         "app": action.app,
         "node": action.node,
-        "rows": [{"location": place, "text": text} for place, text in rows],
-        "outcome": [found.error],
-        "one_minimal": found.found.one_minimal,
-        "stopped": found.found.stopped or None,
+        **answer.to_json(),
+        "outcome": [error],
         "searched": "all rows",
-        "witnesses": found.searched,
-        "runs": found.found.runs,
-        "rows_run": found.found.rows_run,
-        "seconds": round(seconds, 3),
         "failing": [],
     }
 
 
-def _show(
-    action: FailedAction, found: FailingRows, rows: Sequence[tuple[str, str]], seconds: float
-) -> None:
+def _show(action: FailedAction, error: str, answer: FoundRows) -> None:
     echo(f"{action.recipe.output.action} at {action.recipe.site} failed", bold=True)
-    of = "1 row" if found.searched == 1 else f"{found.searched:,} rows"
-    heading = f"{len(rows):,} of the {of} that its sources hold"
-    if not found.found.one_minimal:
-        heading += f" fail still; the search was stopped: {found.found.stopped}"
-    elif rows:
-        heading += " fail still, and none of them can be left out"
+    which = "its sources hold"
+    if answer.rows or not answer.found.one_minimal:
+        answer.show(which, [error])
     else:
-        heading = f"it fails without any of the {of} that its sources hold"
-    echo(heading, fg=typer.colors.CYAN)
-    for place, text in rows:
-        echo(f"{place}: {text}")
-    echo(f"alone they give {found.error}")
-    runs = "1 run" if found.found.runs == 1 else f"{found.found.runs:,} runs"
-    echo(f"{runs} over {found.found.rows_run:,} rows, {seconds:.1f} s", dim=True)
+        answer.show_with(f"it fails without any of the {answer.of_all(which)}", [error])

@@ -13,11 +13,12 @@ from typing import Any, TypeAlias
 
 import typer
 
+from lineage.found_rows import FoundRows, stop_after
 from lineage.linking import link_folders
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.repeated_runs import RepeatedRun, RepeatedRuns
 from lineage.rerunning import program_words
-from lineage.sifting import FAILING_MAX, TestOf, importable_beside, test_of
+from lineage.sifting import FAILING_MAX, TestOf, importable_beside, show_others_failing, test_of
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.finding import find_application
@@ -64,10 +65,8 @@ def sift_program(
         LineageError: nothing fails so, or the program can't be run again.
     """
     words, began = program_words(url, program, "lineage sift --program"), time.monotonic()
-
-    def stop(runs: int) -> str:
-        return f"{runs:,} runs" if runs_max is not None and runs >= runs_max else ""
-
+    # The time ends runs themselves.
+    stop = stop_after(runs_max, None)
     with (
         open_store(url) as store,
         # Of a run that is ended, processes may write for a moment still.
@@ -92,12 +91,15 @@ def sift_program(
         sift.check_files(tracer)
         answer = ProgramAnswer(
             sift=sift,
-            found=found,
-            rows=places_and_texts(tracer, sift, found.rows),
+            found=FoundRows(
+                found,
+                places_and_texts(tracer, sift, found.rows),
+                len(sift.rows),
+                time.monotonic() - began,
+            ),
             outcome=search.outcomes[found.rows],
             failing=failing,
             widened=search.widened,
-            seconds=time.monotonic() - began,
         )
     if as_json:
         print_json(answer.to_json())
@@ -312,12 +314,10 @@ class ProgramAnswer:
     """What a search found: the rows, what they alone give, and other failing rows of the job's output."""
 
     sift: ProgramSift
-    found: Minimised
-    rows: Sequence[tuple[str, str]]
+    found: FoundRows
     outcome: Outcome
     failing: Sequence[str]
     widened: bool
-    seconds: float
 
     @property
     def read_whole(self) -> list[str]:
@@ -332,16 +332,10 @@ class ProgramAnswer:
         """The JSON shape that tools rely on."""
         return {
             "app": self.sift.app,
-            "rows": [{"location": place, "text": text} for place, text in self.rows],
+            **self.found.to_json(),
             "outcome": list(self.outcome),
-            "one_minimal": self.found.one_minimal,
-            "stopped": self.found.stopped or None,
             "searched": "all rows" if self.widened else "witnesses",
             "read_whole": self.read_whole,
-            "witnesses": len(self.sift.rows),
-            "runs": self.found.runs,
-            "rows_run": self.found.rows_run,
-            "seconds": round(self.seconds, 3),
             "failing": list(self.failing),
         }
 
@@ -349,25 +343,9 @@ class ProgramAnswer:
         """Print it for people."""
         if self.failing:
             echo(f"{self.failing[0]} fails", bold=True)
-        count = len(self.sift.rows)
-        rows = "1 row" if count == 1 else f"{count:,} rows"
-        of = f"{rows} that its sources hold" if self.widened else f"{rows} that it is made from"
+        which = "its sources hold" if self.widened else "it is made from"
         if not self.widened and self.sift.output is None:
-            of = f"{rows} that its tasks died on"
-        heading = f"{len(self.rows):,} of the {of}"
-        if self.found.one_minimal:
-            heading += " fail still, and none of them can be left out"
-        else:
-            heading += f" fail still; the search was stopped: {self.found.stopped}"
-        echo(heading, fg=typer.colors.CYAN)
-        for place, text in self.rows:
-            echo(f"{place}: {text}")
-        for outcome in self.outcome:
-            echo(f"alone they give {outcome}")
-        for source in self.read_whole:
-            echo(f"read whole in each run: {source}")
-        runs = "1 run" if self.found.runs == 1 else f"{self.found.runs:,} runs"
-        echo(f"{runs} over {self.found.rows_run:,} rows, {self.seconds:.1f} s", dim=True)
-        if self.failing[1:]:
-            more = f"{len(self.failing) - 1:,}" + " or more" * (len(self.failing) == FAILING_MAX)
-            echo(f"{more} other rows fail, too: name one to sift it", dim=True)
+            which = "its tasks died on"
+        read_whole = (f"read whole in each run: {source}" for source in self.read_whole)
+        self.found.show(which, self.outcome, read_whole)
+        show_others_failing(len(self.failing))

@@ -12,6 +12,7 @@ from typing import Any, TypeAlias, TypeVar
 
 import typer
 
+from lineage.found_rows import FoundRows, stop_after
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.refusing_servers import refuse_server
@@ -57,14 +58,7 @@ def sift_rows(
         LineageError: no row fails, or it can't be replayed.
     """
     refuse_server(url, "rows are sifted")
-    began = time.monotonic()
-
-    def stop(runs: int) -> str:
-        if runs_max is not None and runs >= runs_max:
-            return f"{runs:,} runs"
-        late = timeout_s is not None and time.monotonic() - began > timeout_s
-        return f"{timeout_s:g} seconds" if late else ""
-
+    began, stop = time.monotonic(), stop_after(runs_max, timeout_s)
     is_output = parse_valued(place) is None and parse_location(place).number is None and not where
     with importable_beside(test), open_store(url) as store:
         fails: RowTest = test_of(test)
@@ -86,11 +80,11 @@ def sift_rows(
             rows = list(dict(places_and_texts(spark, recipe, found.rows).values()).items())
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
-    seconds = time.monotonic() - began
+    answer = FoundRows(found.found, rows, found.witnesses, time.monotonic() - began)
     if as_json:
-        print_json(_to_json(found, rows, failing, seconds))
+        print_json(_to_json(found, answer, failing))
     else:
-        _show(found, rows, failing, seconds)
+        _show(found, answer, failing)
     if not found.found.one_minimal:
         raise typer.Exit(EXIT_INCOMPLETE)
 
@@ -133,46 +127,26 @@ def test_of(text: str) -> TestOf[Any]:
 
 
 def _to_json(
-    found: Sifted,
-    rows: Sequence[tuple[str, str]],
-    failing: Sequence[tuple[File, int]],
-    seconds: float,
+    found: Sifted, answer: FoundRows, failing: Sequence[tuple[File, int]]
 ) -> dict[str, Any]:
     return {
-        "rows": [{"location": place, "text": text} for place, text in rows],
+        **answer.to_json(),
         "outcome": [json_of_row(list(row), list(row.values())) for row in found.outcome],
-        "one_minimal": found.found.one_minimal,
-        "stopped": found.found.stopped or None,
-        "witnesses": found.witnesses,
-        "runs": found.found.runs,
-        "rows_run": found.found.rows_run,
-        "seconds": round(seconds, 3),
         "failing": [f"{plain_path(file.path)}#{ordinal}" for file, ordinal in failing],
     }
 
 
-def _show(
-    found: Sifted,
-    rows: Sequence[tuple[str, str]],
-    failing: Sequence[tuple[File, int]],
-    seconds: float,
-) -> None:
+def _show(found: Sifted, answer: FoundRows, failing: Sequence[tuple[File, int]]) -> None:
     if failing:
         file, ordinal = failing[0]
         echo(f"{plain_path(file.path)}#{ordinal} fails", bold=True)
-    of = "1 row" if found.witnesses == 1 else f"{found.witnesses:,} rows"
-    heading = f"{len(rows):,} of the {of} that it is made from"
-    if found.found.one_minimal:
-        heading += " fail still, and none of them can be left out"
-    else:
-        heading += f" fail still; the search was stopped: {found.found.stopped}"
-    echo(heading, fg=typer.colors.CYAN)
-    for place, text in rows:
-        echo(f"{place}: {text}")
-    for row in found.outcome:
-        echo(f"alone they give {text_of_row(list(row), list(row.values()))}")
-    runs = "1 run" if found.found.runs == 1 else f"{found.found.runs:,} runs"
-    echo(f"{runs} over {found.found.rows_run:,} rows, {seconds:.1f} s", dim=True)
-    if failing[1:]:
-        more = f"{len(failing) - 1:,}" + (" or more" if len(failing) == FAILING_MAX else "")
+    outcome = (text_of_row(list(row), list(row.values())) for row in found.outcome)
+    answer.show("it is made from", outcome)
+    show_others_failing(len(failing))
+
+
+def show_others_failing(count: int) -> None:
+    """Say that more rows fail than the one that was sifted; ``count``: of all that were looked for."""
+    if count > 1:
+        more = f"{count - 1:,}" + (" or more" if count == FAILING_MAX else "")
         echo(f"{more} other rows fail, too: name one to sift it", dim=True)

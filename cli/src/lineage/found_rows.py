@@ -1,0 +1,80 @@
+"""The smallest set of input rows that a search found, as commands print it, and when a search ends before."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import typer
+
+from lineage.terminal import echo
+from lineage_query.minimising import Minimised
+
+
+def stop_after(runs_max: int | None, timeout_s: float | None) -> Callable[[int], str]:
+    """A function that says why a search ends after some runs; empty: it goes on. None: no limit; time begins with this call."""
+    began = time.monotonic()
+
+    def stop(runs: int) -> str:
+        if runs_max is not None and runs >= runs_max:
+            return f"{runs:,} runs"
+        late = timeout_s is not None and time.monotonic() - began > timeout_s
+        return f"{timeout_s:g} seconds" if late else ""
+
+    return stop
+
+
+@dataclass(frozen=True)
+class FoundRows:
+    """What was found. ``rows``: place and text of each; ``searched``: how many there were to search."""
+
+    found: Minimised
+    rows: Sequence[tuple[str, str]]
+    searched: int
+    seconds: float
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields that all searches have."""
+        return {
+            "rows": [{"location": place, "text": text} for place, text in self.rows],
+            "one_minimal": self.found.one_minimal,
+            "stopped": self.found.stopped or None,
+            "witnesses": self.searched,
+            "runs": self.found.runs,
+            "rows_run": self.found.rows_run,
+            "seconds": round(self.seconds, 3),
+        }
+
+    def of_all(self, which: str) -> str:
+        """How many there were to search; ``which``: what tells them from others."""
+        count = "1 row" if self.searched == 1 else f"{self.searched:,} rows"
+        return f"{count} that {which}"
+
+    def show(self, which: str, outcome: Iterable[str], more: Iterable[str] = ()) -> None:
+        """Print it for people.
+
+        Args:
+            which: tells the rows that were searched from others.
+            outcome: what the rows alone give.
+            more: lines behind it.
+        """
+        heading = f"{len(self.rows):,} of the {self.of_all(which)}"
+        if self.found.one_minimal:
+            heading += " fail still, and none of them can be left out"
+        else:
+            heading += f" fail still; the search was stopped: {self.found.stopped}"
+        self.show_with(heading, outcome, more)
+
+    def show_with(self, heading: str, outcome: Iterable[str], more: Iterable[str] = ()) -> None:
+        """As :meth:`show`, with a heading of its own."""
+        echo(heading, fg=typer.colors.CYAN)
+        for place, text in self.rows:
+            echo(f"{place}: {text}")
+        for said in outcome:
+            echo(f"alone they give {said}")
+        for line in more:
+            echo(line)
+        runs = "1 run" if self.found.runs == 1 else f"{self.found.runs:,} runs"
+        echo(f"{runs} over {self.found.rows_run:,} rows, {self.seconds:.1f} s", dim=True)
