@@ -110,15 +110,14 @@ class _Table:
         names = self._table.metadata().partition_columns
         return {name: self._live[path][f"partition.{name}"] for name in names}
 
-    def delete(self, files: Mapping[str, Sequence[int]], digest: str) -> int:
-        """Delete rows by their positions in files, in one commit; how many. What an earlier try committed is not done twice.
+    def delete(self, files: Mapping[str, Sequence[int]], digest: str) -> None:
+        """Delete rows by their positions in files, in one commit. What an earlier try committed is not done twice.
 
         Raises:
             ErasureError: somebody else changed the table; nothing was deleted.
         """
-        count = sum(map(len, files.values()))
         if self.has(digest):
-            return count
+            return
         self.check(files)
         actions, written = [], list[Path]()
         for path, rows in files.items():
@@ -143,7 +142,6 @@ class _Table:
             for path_written in written:
                 path_written.unlink(missing_ok=True)
             raise ErasureError(f"{self._root}: nothing was deleted from it: {error}") from error
-        return count
 
     def _without(self, path: str, rows: Sequence[int]) -> tuple[str, int] | None:
         """The file without some rows, written anew: its path, and how many rows it has; None where it has none."""

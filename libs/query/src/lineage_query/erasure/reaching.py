@@ -206,9 +206,12 @@ class Reaching:
         starts = [self._is_exact(item, default) for group in answer.start for item in group.items]
         is_exact = answer.exact and (all(starts) if starts else default)
         for group in answer.groups:
+            path = group.path or None
+            if path is None and group.what == CELLS:
+                path = self._array_file(group.app or answer.app, group.node)
             for item in group.items:
                 current_budget().check()
-                row = self._row_of(answer, group, item, is_exact=is_exact)
+                row = self._row_of(answer, group, item, path, is_exact=is_exact)
                 place = None if row.place is None else place_of(row.place)
                 key = row.app, row.node, item.address if place is None else place
                 known = self._rows.get(key)
@@ -228,7 +231,9 @@ class Reaching:
         place = None if item.location is None else place_of(item.location)
         return default if place is None else self._of_start.get(place, default)
 
-    def _row_of(self, answer: Answer, group: Group, item: Item, *, is_exact: bool) -> ReachedRow:
+    def _row_of(
+        self, answer: Answer, group: Group, item: Item, path: str | None, *, is_exact: bool
+    ) -> ReachedRow:
         app = group.app or answer.app
         status = group.file_status
         kept = False
@@ -245,7 +250,7 @@ class Reaching:
             group.label,
             group.what,
             item.location,
-            group.path or (self._array_file(app, group.node) if group.what == CELLS else None),
+            path,
             status,
             is_exact,
             kept=kept,
