@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from itertools import chain, filterfalse, islice
 from random import Random
-from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from dask.bag.core import no_default, pluck, safe_take
@@ -18,9 +18,6 @@ from lineage_emitter.sdk.dask_rows import (
     joined_rows,
     origins_of,
 )
-
-if TYPE_CHECKING:
-    pass
 
 PARTITION_REASON = "a function over whole partitions may use any record of the partition"
 _Step: TypeAlias = "Callable[[Iterator[Any]], Iterator[Any]]"
