@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import pickle
 from collections.abc import Callable
 from typing import Any, cast
 
@@ -260,7 +259,6 @@ def test_a_write_that_others_should_see_is_refused(
         lambda x: np.vstack(([x[0, 0]] * 4, x)),
         lambda x: x[[x.astype(int)[0, 0]]],
         lambda x: x.__setitem__(0, [x[1, 0]] * 4),
-        pickle.dumps,
         lambda x: np.ma.masked_greater(x, 3) + np.ma.masked_array([1]) + x.ctypes,
     ],
 )  # fmt: skip

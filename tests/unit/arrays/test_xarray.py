@@ -146,11 +146,12 @@ def test_arrays_of_dask_are_never_taken_for_each_other(recording: Recording) -> 
     assert {name: c.positions().tolist() for name, c in trace.cells.items()} == {"a": [0], "b": [0]}
 
 
-def test_chunks_do_not_go_to_other_processes(recording: Recording) -> None:
+def test_chunks_come_home_with_their_lineage(recording: Recording) -> None:
+    """Pickled within the process of the recording they are the arrays that they were."""
     chunked = da.from_array(recording.source("a", VALUES), chunks=2) + 1
     for dumps in (pickle.dumps, ForkingPickler.dumps):
-        with pytest.raises(UntracedError, match="can't be pickled"):
-            dumps(chunked)
+        again = pickle.loads(dumps(chunked)).compute(scheduler="synchronous")
+        assert recording.back(again, np.s_[1, 2]).cells["a"].positions().tolist() == [6]
 
 
 def test_nodes_of_many_threads_have_numbers_of_their_own(recording: Recording) -> None:

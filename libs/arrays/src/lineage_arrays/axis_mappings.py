@@ -7,6 +7,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -80,6 +81,10 @@ class AlongAxis:
         self.target = target
         self.axis = axis
         self._make = ranges
+
+    def __reduce__(self) -> Any:
+        """Its ranges go along: what makes them may be nothing that another process has."""
+        return _along, (self.source, self.target, self.axis, self.ranges)
 
     @functools.cached_property
     def ranges(self) -> Ranges:
@@ -157,3 +162,7 @@ class AlongAxis:
         made = np.zeros((len(marks), self.target[self.axis]), np.bool_)
         made[line, ranges.outputs[row]] = True
         return made
+
+
+def _along(source: Shape, target: Shape, axis: int, ranges: Ranges) -> AlongAxis:
+    return AlongAxis(source, target, axis, lambda: ranges)

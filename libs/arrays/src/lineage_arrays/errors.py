@@ -12,6 +12,8 @@ LineageError
 
 from __future__ import annotations
 
+from typing import Any
+
 from lineage_core.errors import LineageError
 
 
@@ -26,6 +28,10 @@ class UntracedError(ArrayLineageError, TypeError):
         super().__init__(f"{detail}: {way_out}")
         self.detail = detail
         self.way_out = way_out
+
+    def __reduce__(self) -> Any:
+        # A worker's error reaches the program as itself.
+        return UntracedError, (self.detail, self.way_out)
 
 
 class CellError(ArrayLineageError, IndexError):

@@ -152,6 +152,7 @@ def save_arrays(
     Raises:
         OSError: the file can't be written; then nothing is recorded.
     """
+    flow.check_leak(name_of(function))
     words = inspect.signature(function).bind(*args, **kwargs)
     target = words.arguments["file"]
     if not isinstance(target, str | os.PathLike):

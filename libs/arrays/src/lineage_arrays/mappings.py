@@ -11,7 +11,7 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -254,6 +254,11 @@ class Gather:
         self.target = target
         self._make = index
 
+    def __reduce__(self) -> Any:
+        """Its index goes along: what makes it may be nothing that another process has."""
+        narrow = np.min_scalar_type(math.prod(self.source))
+        return _indexed, (self.source, self.target, self.index.astype(narrow).reshape(self.target))
+
     @functools.cached_property
     def index(self) -> I64:
         """Positions plus one, flat, in the output's order."""
@@ -274,6 +279,10 @@ class Gather:
         is_traced = np.zeros(cells.size + 1, np.bool_)
         is_traced[1:] = cells.mask().reshape(-1)
         return Cells.masked(is_traced[self.index].reshape(self.target))
+
+
+def _indexed(source: Shape, target: Shape, index: npt.NDArray[np.integer]) -> Gather:
+    return Gather(source, target, lambda: index.astype(np.int64))
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from lineage_arrays.calls import (
     operands,
     plain,
 )
+from lineage_arrays.carrying import Carried, arrived, carried, origin_of
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
 from lineage_arrays.functions.table import CREATING, HANDLERS, LEAKING, WITHOUT_VALUES
@@ -261,7 +262,16 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         return self.copy()
 
     def __reduce__(self) -> Any:
-        raise UntracedError("a traced array can't be pickled", LEAVES)
+        # To another process: what it was made from goes along.
+        return _unpickled, (carried(self.flow, self.node), self.value, self.is_number)
+
+    def __dask_tokenize__(self) -> Any:
+        """What Dask names it by: arrays of equal values have lineage of their own."""
+        return "lineage_arrays.TracedArray", *origin_of(self.flow, self.node)
+
+    def __sizeof__(self) -> int:
+        """With its cells: workers of Dask keep within their memory by it."""
+        return object.__sizeof__(self) + self.value.nbytes
 
     def item(self, *index: Any) -> Any:
         """As ``ndarray.item``: the value leaves the workflow."""
@@ -388,6 +398,17 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 raise UntracedAttribute(name)
             raise AttributeError(name)
         return lambda *args, **kwargs: _call(function, self, *args, **kwargs)
+
+
+def _unpickled(what: Carried, value: AnyArray, is_number: bool) -> TracedArray:
+    """An array as another process made it."""
+    flow, node = arrived(what)
+    value = value.view()
+    value.flags.writeable = False
+    array = TracedArray.__new__(TracedArray)
+    Operand.__init__(array, flow, node, value, is_number)
+    sharing.join(array)
+    return array
 
 
 class UntracedAttribute(UntracedError, AttributeError):

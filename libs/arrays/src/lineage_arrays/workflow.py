@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -21,10 +21,12 @@ from lineage_arrays.mappings import Mapping
 from lineage_core.contract.collected import CollectedRows
 
 AnyArray = npt.NDArray[Any]
+Origin: TypeAlias = tuple[str, int]
+"""What a node is known by in all processes: the identity of the workflow of one process, and its number there."""
 
 _HOME = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-_SPECIFICATIONS = map(find_spec, ("scipy", "xarray", "dask", "toolz"))
+_SPECIFICATIONS = map(find_spec, ("scipy", "xarray", "dask", "distributed", "toolz"))
 _LIBRARIES = (
     _HOME,
     _NUMPY,
@@ -90,6 +92,8 @@ class Node:
     """Whether values took part that came without lineage."""
     after_leaks: int = 0
     """How many times values had left the workflow before."""
+    origin: Origin | None = None
+    """Of a node that another process made."""
 
 
 @dataclass(frozen=True)
@@ -124,7 +128,7 @@ class Output:
     file: ArrayFile | None = None
 
 
-@dataclass
+@dataclass(eq=False)
 class Workflow:
     """The arrays of one run of a program and how they were computed.
 
@@ -141,7 +145,11 @@ class Workflow:
     """By the number of a node the rows that it was made of, one along its first axis each."""
     outputs: list[Output] = field(default_factory=list)
     """Arrays that were named or saved, in order; of several with one name the last one has it."""
-    _adding: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    identity: str = field(default="", init=False, repr=False)
+    """By which other processes name the workflow; empty until they have an array of it."""
+    _came: dict[Origin, Node] = field(default_factory=dict, init=False, repr=False)
+    """Nodes that other processes made."""
+    _adding: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Dask computes chunks in threads: each node has a number of its own."""
 
     def add(
@@ -170,24 +178,67 @@ class Workflow:
                 "arrays of several workflows in one call: record them in one workflow"
             )
         edges = tuple(Edge(part.operand.node, part.mapping, part.superset) for part in inputs)
-        site = call_site()
+        return self.adopt(
+            operator,
+            value.shape,
+            value.dtype,
+            edges,
+            name=name,
+            site=call_site(),
+            constants=constants,
+        )
+
+    def adopt(
+        self,
+        operator: str,
+        shape: Shape,
+        dtype: np.dtype[Any],
+        edges: tuple[Edge, ...],
+        *,
+        name: str,
+        site: str,
+        constants: bool,
+        origin: Origin | None = None,
+    ) -> Node:
+        """Add a node by all that it says. ``origin``: where another process made it."""
         with self._adding:
+            number, own = self._next()
             node = Node(
-                number=len(self.nodes),
+                number=number,
                 operator=operator,
-                shape=value.shape,
-                dtype=value.dtype,
+                shape=shape,
+                dtype=dtype,
                 inputs=edges,
                 name=name,
                 call_site=site,
                 constants=constants,
+                # Of what another process made: all that had left when it came. The values that it took may have been among them.
                 after_leaks=len(self.leaks),
+                origin=origin or own,
             )
-            self.nodes.append(node)
+            self._keep(node)
         return node
+
+    def _next(self) -> tuple[int, Origin | None]:
+        """The number of the next node, and its origin if it has one by itself."""
+        return len(self.nodes), None
+
+    def _keep(self, node: Node) -> None:
+        self.nodes.append(node)
+        if node.origin is not None:
+            self._came[node.origin] = node
+
+    def of_origin(self, origin: Origin) -> Node | None:
+        """The node that all processes know by an origin; None: it is not here yet."""
+        process, number = origin
+        return self.nodes[number] if process == self.identity else self._came.get(origin)
+
+    def check_leak(self, how: str) -> None:
+        """Whether values may leave the workflow here: another process refuses it."""
 
     def leak(self, how: str) -> None:
         """Record that values left the workflow."""
+        self.check_leak(how)
         self.leaks.append(f"{how} at {call_site()}")
 
 
