@@ -31,13 +31,22 @@ class Results:
     container: Callable[[Any], Any] = tuple
 
 
-@dataclass(frozen=True)
 class Call:
-    """A call of a NumPy function."""
+    """A call of a NumPy function. ``operands``: the arrays of a workflow among its arguments, also inside lists and dictionaries."""
 
-    function: Callable[..., Any]
-    args: tuple[Any, ...]
-    kwargs: Mapping[str, Any]
+    __slots__ = ("args", "function", "kwargs", "operands")
+
+    def __init__(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.operands: list[Operand] = []
+        for argument in args:
+            _collect(argument, self.operands)
+        for argument in kwargs.values():
+            _collect(argument, self.operands)
 
     @property
     def name(self) -> str:
@@ -45,7 +54,8 @@ class Call:
 
     def run(self) -> Any:
         """What NumPy itself computes."""
-        return self.function(*plain(self.args), **plain(self.kwargs))
+        args = [plain(argument) for argument in self.args]
+        return self.function(*args, **plain(self.kwargs)) if self.kwargs else self.function(*args)
 
     def array(self) -> AnyArray:
         """What NumPy itself computes, of one array."""
@@ -109,6 +119,7 @@ def is_number(value: AnyArray) -> bool:
     return value.ndim == 0 and value.base is None and not value.flags.writeable
 
 
+@functools.lru_cache(maxsize=1024)
 def name_of(function: Callable[..., Any]) -> str:
     """As people write it: ``sum``, ``linalg.norm``, ``ndimage.zoom``."""
     if isinstance(function, np.ufunc):
@@ -121,9 +132,14 @@ def name_of(function: Callable[..., Any]) -> str:
     return f"{inner}.{name}" if inner and not inner.startswith("_") else name
 
 
+LISTS = (list, tuple)
+"""For `isinstance`: a union of types would be made anew for each question."""
 _LEAVES = frozenset(
-    {int, float, complex, bool, str, bytes, slice, type(None), type(...), np.ndarray, np.dtype}
-)
+    {
+        int, float, complex, bool, str, bytes, slice, type(None), type(...), np.ndarray, np.dtype, np.float64, np.float32,
+        np.int64, np.bool_, type(np._NoValue),
+    }
+)  # fmt: skip
 """Types of most arguments that hold no others: to ask whether they are mappings takes longest."""
 
 
@@ -139,7 +155,7 @@ def _collect(argument: Any, collected: list[Operand]) -> None:
         return
     if isinstance(argument, Operand):
         collected.append(argument)
-    elif isinstance(argument, list | tuple):
+    elif isinstance(argument, LISTS):
         for part in argument:
             _collect(part, collected)
     elif isinstance(argument, Mapping):
@@ -162,7 +178,13 @@ def replaced(argument: Any, replace: Callable[[Any], Any]) -> Any:
 
 def plain(argument: Any) -> Any:
     """An argument as NumPy itself takes it."""
-    return replaced(argument, lambda leaf: value_of(leaf) if isinstance(leaf, Operand) else leaf)
+    if type(argument) in _LEAVES:
+        return argument
+    return value_of(argument) if isinstance(argument, Operand) else replaced(argument, _plain_leaf)
+
+
+def _plain_leaf(leaf: Any) -> Any:
+    return value_of(leaf) if isinstance(leaf, Operand) else leaf
 
 
 def value_of(operand: Operand) -> Any:

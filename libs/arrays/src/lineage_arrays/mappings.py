@@ -353,6 +353,7 @@ class Choice:
         return self.witness.forward(cells)
 
 
+@functools.lru_cache(maxsize=4096)
 def cell_by_cell(source: Shape, target: Shape) -> Mapping:
     """Each output cell from the one input cell that broadcasting lays there."""
     if source == target:

@@ -6,8 +6,8 @@ memory get new values and new nodes, so that the program sees what it would see 
 
 from __future__ import annotations
 
+import functools
 import weakref
-from collections import defaultdict
 from collections.abc import Iterator, Sequence
 
 import numpy as np
@@ -16,10 +16,8 @@ from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Gather
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
-_members: dict[int, weakref.WeakValueDictionary[int, Operand]] = defaultdict(
-    weakref.WeakValueDictionary
-)
-"""By the address of the memory's owner: the arrays over it."""
+_members: dict[int, tuple[weakref.ref[AnyArray], dict[int, weakref.ref[Operand]]]] = {}
+"""By the address of the memory's owner: the owner, and the arrays over it by their addresses, some of them gone."""
 _exposed: dict[int, str] = {}
 """Owners that code outside of a workflow may look at, and where they left."""
 
@@ -35,19 +33,20 @@ def join(operand: Operand) -> None:
     """Registers an array as a user of its memory."""
     root = owner(operand.value)
     key = id(root)
-    if key not in _members:
-        weakref.finalize(root, _forget, key)
-    _members[key][id(operand)] = operand
+    members = _members.get(key)
+    if members is None:
+        members = _members.setdefault(key, (weakref.ref(root, functools.partial(_forget, key)), {}))
+    members[1][id(operand)] = weakref.ref(operand)
 
 
-def _forget(key: int) -> None:
+def _forget(key: int, _: weakref.ref[AnyArray]) -> None:
     _members.pop(key, None)
     _exposed.pop(key, None)
 
 
 def leave(operand: Operand) -> None:
     """Removes an array from the users of its memory."""
-    _members[id(owner(operand.value))].pop(id(operand), None)
+    _members[id(owner(operand.value))][1].pop(id(operand), None)
 
 
 def expose(value: AnyArray, where: str) -> None:
@@ -57,8 +56,13 @@ def expose(value: AnyArray, where: str) -> None:
 
 def others(operand: Operand) -> Iterator[Operand]:
     """The other arrays whose memory overlaps an array's."""
-    for other in list(_members[id(owner(operand.value))].values()):
-        if other is not operand and np.may_share_memory(other.value, operand.value):
+    _, members = _members[id(owner(operand.value))]
+    for other in [member() for member in list(members.values())]:
+        if (
+            other is not None
+            and other is not operand
+            and np.may_share_memory(other.value, operand.value)
+        ):
             yield other
 
 

@@ -12,6 +12,7 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lineage_arrays import sharing
 from lineage_arrays.calls import (
+    LISTS,
     Call,
     Result,
     Results,
@@ -29,7 +30,7 @@ from lineage_arrays.functions.universal import universal
 from lineage_arrays.functions.views import is_apart
 from lineage_arrays.indexing import read, written
 from lineage_arrays.mappings import cell_by_cell
-from lineage_arrays.workflow import AnyArray, Input, Operand, Workflow, call_site
+from lineage_arrays.workflow import SEVERAL, AnyArray, Input, Operand, Workflow, call_site
 
 LEAVES = "np.asarray(x) leaves the workflow; name what comes back by flow.source(name, array)"
 
@@ -46,7 +47,12 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     """Dask asks for it: which of two chunks decides how they are combined."""
 
     def __init__(
-        self, flow: Workflow, value: AnyArray, operator_name: str, inputs: list[Input], **how: Any
+        self,
+        flow: Workflow,
+        value: AnyArray,
+        operator_name: str,
+        inputs: Sequence[Input],
+        **how: Any,
     ) -> None:
         """Made by :meth:`lineage_arrays.recording.Recording.source`, and by what is computed from there."""
         if type(value) is not np.ndarray or value.dtype.hasobject:
@@ -65,10 +71,11 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
-        if func in CREATING and not any(True for _ in operands([*args, kwargs])):
+        call = Call(func, args, kwargs)
+        if func in CREATING and not call.operands:
             # like= of a traced array, of plain values: they stay plain.
             return func(*args, **kwargs)
-        flow = flow_of(args, kwargs)
+        flow = flow_of(call.operands)
         if func in WITHOUT_VALUES or (func is np.full_like and not _is_fill_traced(args, kwargs)):
             return func(*plain(args), **plain(kwargs))
         if func in SAVING:
@@ -83,19 +90,20 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         handler = HANDLERS.get(func)
         if handler is None:
             raise UntracedError(f"the lineage of numpy.{name_of(func)} is not known", LEAVES)
-        # Leave to overwrite the values, which others look at, is not taken.
-        call = Call(func, args, {key: kwargs[key] for key in kwargs if key != "overwrite_input"})
+        if "overwrite_input" in kwargs:
+            # Leave to overwrite the values, which others look at, is not taken.
+            call = Call(func, args, {k: kwargs[k] for k in kwargs if k != "overwrite_input"})
         call.check_places()
         return wrapped(flow, call, handler(call))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
-        flow = flow_of(args, kwargs)
         out = kwargs.pop("out", None)
         call = Call(ufunc, args, kwargs)
+        flow = self.flow if out is None else flow_of([*call.operands, *operands(out)])
         if method == "at":
             raise call.refuse("at() writes in place", "np.bincount, or x[indices] = ...")
         if out is None:
-            return wrapped(flow, call, universal(ufunc, method, args, kwargs))
+            return wrapped(flow, call, universal(call, ufunc, method))
         if method != "__call__" or len(out) != 1 or not isinstance(out[0], TracedArray):
             raise call.refuse(
                 "out= of a plain array", "assign the result to a traced array: out[...] = ..."
@@ -103,11 +111,11 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         target = out[0]
         if target.is_number:
             # As of any number, x += 1 makes another one.
-            return wrapped(flow, call, universal(ufunc, method, args, kwargs))
+            return wrapped(flow, call, universal(call, ufunc, method))
         fresh = np.empty_like(target.value)
         # Casts as NumPy casts into the array itself, and refuses what NumPy refuses.
         ufunc(*plain(args), out=fresh, **plain(kwargs))
-        outcome = universal(ufunc, method, args, kwargs)
+        outcome = universal(call, ufunc, method)
         if isinstance(outcome, Results):
             raise call.refuse("several results into out=", "assign them one by one")
         check_followed(call, outcome.inputs)
@@ -447,18 +455,17 @@ def _current_state(operand: Operand) -> Operand:
     return Operand(operand.flow, operand.node, operand.value, operand.is_number)
 
 
-def flow_of(args: Any, kwargs: Any) -> Workflow:
-    """The one workflow of all traced arguments.
+def flow_of(arrays: Sequence[Operand]) -> Workflow:
+    """The one workflow of some arrays, at least one.
 
     Raises:
         ArrayLineageError: they are of two.
     """
-    flows = {id(operand.flow): operand.flow for operand in operands([*args, kwargs])}
-    if len(flows) != 1:
-        raise ArrayLineageError(
-            "arrays of several workflows in one call: record them in one workflow"
-        )
-    return next(iter(flows.values()))
+    flow = arrays[0].flow
+    for array in arrays:
+        if array.flow is not flow:
+            raise ArrayLineageError(SEVERAL)
+    return flow
 
 
 def wrapped(flow: Workflow, call: Call, outcome: Result | Results) -> Any:
@@ -478,20 +485,24 @@ def check_followed(call: Call, inputs: Sequence[Input]) -> None:
     Raises:
         UntracedError: there is one.
     """
-    followed = {id(operand.operand) for operand in inputs}
-    if any(id(operand) not in followed for operand in operands([*call.args, call.kwargs])):
-        raise call.refuse(
-            "traced numbers in a list, or an argument whose lineage is not followed",
-            "np.stack the list; np.asarray(x), int(x) of another argument ends its lineage there",
-        )
+    followed = {id(part.operand) for part in inputs}
+    for operand in call.operands:
+        if id(operand) not in followed:
+            raise call.refuse(
+                "traced numbers in a list, or an argument whose lineage is not followed",
+                "np.stack the list; np.asarray(x), int(x) of another argument ends its lineage there",
+            )
 
 
 def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> TracedArray:
     value = result.value
-    if any(sharing.owner(value) is sharing.owner(constant) for constant in _constant_arrays(call)):
-        # The program may write to the array that it passed.
-        value = value.copy()
-    return TracedArray(flow, value, name, list(result.inputs), constants=_has_constants(call))
+    # Universal functions give new arrays.
+    if type(call.function) is not np.ufunc:
+        for leaf in _leaves((*call.args, *call.kwargs.values())):
+            if isinstance(leaf, np.ndarray) and sharing.owner(value) is sharing.owner(leaf):
+                # The program may write to the array that it passed.
+                value = value.copy()
+    return TracedArray(flow, value, name, result.inputs, constants=_has_constants(call))
 
 
 def _leaves(argument: Any) -> list[Any]:
@@ -501,7 +512,7 @@ def _leaves(argument: Any) -> list[Any]:
 
 
 def _add_leaves(argument: Any, leaves: list[Any]) -> None:
-    if isinstance(argument, list | tuple):
+    if isinstance(argument, LISTS):
         for part in argument:
             _add_leaves(part, leaves)
     elif isinstance(argument, slice):
@@ -510,13 +521,9 @@ def _add_leaves(argument: Any, leaves: list[Any]) -> None:
         leaves.append(argument)
 
 
-def _constant_arrays(call: Call) -> Iterator[AnyArray]:
-    for leaf in _leaves((*call.args, *call.kwargs.values())):
-        if isinstance(leaf, np.ndarray):
-            yield leaf
-
-
-_NUMBERS = int | float | complex | np.generic | np.ndarray
+_NUMBERS = (int, float, complex, np.generic, np.ndarray)
+_NO_VALUES = (Operand, EllipsisType, type(None))
+_NO_VALUES_OF_FUNCTIONS = (*_NO_VALUES, type, np.dtype, type(np._NoValue))
 _ABOUT_SHAPE = frozenset(
     {"axis", "axes", "keepdims", "dtype", "ddof", "order", "kind", "casting", "out", "where"}
 )
@@ -526,20 +533,15 @@ def _has_constants(call: Call) -> bool:
     """Whether values without lineage took part in a call."""
     if isinstance(call.function, np.ufunc) or call.function is operator.setitem:
         # Each argument is a value, also a truth value or a text.
-        return any(
-            not isinstance(leaf, Operand | EllipsisType | None) for leaf in _leaves(call.args)
-        )
-    has_texts = any(operand.value.dtype.kind in "US" for operand in operands(list(call.args)))
-    options = (value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE)
-    return any(_is_value(leaf, has_texts) for leaf in _leaves(call.args)) or any(
-        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool)
-        for leaf in _leaves(tuple(options))
+        return any(not isinstance(leaf, _NO_VALUES) for leaf in _leaves(call.args))
+    # What may be a value of the program: no array of the workflow, type or mode.
+    for leaf in _leaves(call.args):
+        if isinstance(leaf, str):
+            if any(operand.value.dtype.kind in "US" for operand in operands(call.args)):
+                return True
+        elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS):
+            return True
+    options = [value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE]
+    return any(
+        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in _leaves(options)
     )
-
-
-def _is_value(leaf: Any, has_texts: bool) -> bool:
-    """Whether an argument may be a value of the program: no array of the workflow, type or mode."""
-    if isinstance(leaf, str):
-        return has_texts
-    is_none = leaf is None or leaf is np._NoValue
-    return not (is_none or isinstance(leaf, Operand | EllipsisType | type | np.dtype))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,9 @@ _LIBRARIES = (
 )
 
 
+SEVERAL = "arrays of several workflows in one call: record them in one workflow"
+
+
 class Operand:
     """An array of a workflow: its current value, and the node that records how it was made.
 
@@ -56,8 +59,7 @@ class Operand:
         self.value = value
 
 
-@dataclass(frozen=True)
-class Input:
+class Input(NamedTuple):
     """One operand of a call and how its cells belong to the result's.
 
     ``superset``: why the mapping may hold cells that the result was not made from; empty where it is exact.
@@ -68,8 +70,7 @@ class Input:
     superset: str = ""
 
 
-@dataclass(frozen=True)
-class Edge:
+class Edge(NamedTuple):
     """An input of a node. ``superset``: as in :class:`Input`."""
 
     node: Node
@@ -77,9 +78,9 @@ class Edge:
     superset: str = ""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Node:
-    """An array that a workflow computed or, with a name, received."""
+    """An array that a workflow computed or, with a name, received. Nothing changes it: it is not frozen as that takes longest of a call."""
 
     number: int
     operator: str
@@ -173,16 +174,16 @@ class Workflow:
         Raises:
             ArrayLineageError: an input belongs to another workflow.
         """
-        if any(part.operand.flow is not self for part in inputs):
-            raise ArrayLineageError(
-                "arrays of several workflows in one call: record them in one workflow"
-            )
-        edges = tuple(Edge(part.operand.node, part.mapping, part.superset) for part in inputs)
+        edges = []
+        for operand, mapping, superset in inputs:
+            if operand.flow is not self:
+                raise ArrayLineageError(SEVERAL)
+            edges.append(Edge(operand.node, mapping, superset))
         return self.adopt(
             operator,
             value.shape,
             value.dtype,
-            edges,
+            tuple(edges),
             name=name,
             site=call_site(),
             constants=constants,
@@ -245,9 +246,14 @@ class Workflow:
 def call_site() -> str:
     """``file:line`` of the program that calls, outside of this package and of the libraries that call NumPy."""
     frame = sys._getframe(1)
-    while frame.f_back is not None and frame.f_code.co_filename.startswith(_LIBRARIES):
+    while frame.f_back is not None and _is_library(frame.f_code.co_filename):
         frame = frame.f_back
     return f"{_basename(frame.f_code.co_filename)}:{frame.f_lineno}"
+
+
+@functools.cache
+def _is_library(path: str) -> bool:
+    return path.startswith(_LIBRARIES)
 
 
 _basename = functools.cache(os.path.basename)

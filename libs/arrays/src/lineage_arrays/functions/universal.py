@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -12,7 +10,7 @@ from lineage_arrays.calls import Call, Result, Results, as_array, plain
 from lineage_arrays.functions.products import matmul_core, signature
 from lineage_arrays.functions.reductions import extreme, reduction, running
 from lineage_arrays.mappings import Boxes, Span, cell_by_cell
-from lineage_arrays.workflow import Input, Operand
+from lineage_arrays.workflow import AnyArray, Input, Operand
 
 _PRODUCTS: dict[np.ufunc, str] = {
     np.matmul: "",
@@ -26,22 +24,20 @@ _LAST_AXES = "np.moveaxis the operands first"
 _CORES = "all cells of the axes that a generalised function combines: it may not look at each"
 
 
-def universal(
-    ufunc: np.ufunc, method: str, args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Result | Results:
+def universal(called: Call, ufunc: np.ufunc, method: str) -> Result | Results:
     """The outcome of a universal function's call, or of one of its methods.
 
     Args:
+        called: the call, as one of the function itself; without ``out``.
         ufunc: the function.
         method: ``__call__``, ``reduce``, ``accumulate``, ``outer`` or another of its methods.
-        args: its operands.
-        kwargs: what else it was given; no ``out``.
 
     Raises:
         UntracedError: the lineage of this call is not known.
     """
+    args, kwargs = called.args, called.kwargs
     function = ufunc if method == "__call__" else getattr(ufunc, method)
-    call = Call(function, args, kwargs)
+    call = called if method == "__call__" else Call(function, args, kwargs)
     if kwargs.get("where", True) is not True:
         raise call.refuse("where= is not traced", "np.where(mask, f(x), x)")
     if method == "__call__":
@@ -72,18 +68,21 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
         value = call.array()
         return signature(call, core or matmul_core(*dims), call.args, value)
     result = call.run()
-    parts = [
-        Result(
-            as_array(value),
-            [
-                Input(argument, cell_by_cell(argument.value.shape, np.shape(value)))
-                for argument in call.args
-                if isinstance(argument, Operand)
-            ],
-        )
-        for value in (result if isinstance(result, tuple) else (result,))
-    ]
-    return Results(parts) if isinstance(result, tuple) else parts[0]
+    if isinstance(result, tuple):
+        return Results([_by_cell(call, as_array(value)) for value in result])
+    return _by_cell(call, as_array(result))
+
+
+def _by_cell(call: Call, value: AnyArray) -> Result:
+    shape = value.shape
+    return Result(
+        value,
+        [
+            Input(argument, cell_by_cell(argument.value.shape, shape))
+            for argument in call.args
+            if isinstance(argument, Operand)
+        ],
+    )
 
 
 def _generalised(ufunc: np.ufunc, call: Call) -> Result | Results:
@@ -118,7 +117,7 @@ def _generalised(ufunc: np.ufunc, call: Call) -> Result | Results:
 
 
 def _superset(result: Result) -> Result:
-    return replace(result, inputs=[replace(part, superset=_CORES) for part in result.inputs])
+    return Result(result.value, [part._replace(superset=_CORES) for part in result.inputs])
 
 
 def _reduced(ufunc: np.ufunc, call: Call) -> Result | Results:

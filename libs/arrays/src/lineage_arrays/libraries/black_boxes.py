@@ -47,9 +47,10 @@ class _Called:
     def __init__(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> None:
-        self.flow = flow_of(args, kwargs)
+        taken = list(operands([*args, kwargs]))
+        self.flow = flow_of(taken)
         self.name = name_of(function)
-        distinct = {id(operand): operand for operand in operands([*args, kwargs])}
+        distinct = {id(operand): operand for operand in taken}
         self.taken: list[tuple[Operand, AnyArray]] = [
             (operand, operand.value.copy(order="K")) for operand in distinct.values()
         ]

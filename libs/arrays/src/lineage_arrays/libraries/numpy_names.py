@@ -77,7 +77,7 @@ def _gathered(name: str, arrays: Any, value: AnyArray) -> TracedArray:
             inputs.append(Input(leaf, _at(place, leaf.value.shape, value.shape)))
         else:
             has_numbers = True
-    return TracedArray(flow_of((arrays,), {}), value, name, inputs, constants=has_numbers)
+    return TracedArray(flow_of(list(operands(arrays))), value, name, inputs, constants=has_numbers)
 
 
 def _leaves(arrays: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:
@@ -108,7 +108,7 @@ def _at(place: tuple[int, ...], shape: Shape, target: Shape) -> Mapping:
 def _like(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """An array without lineage that traced values may be written to."""
     value = function(*plain(args), **plain(kwargs))
-    return TracedArray(flow_of(args, kwargs), value, function.__name__, [])
+    return TracedArray(flow_of(list(operands([*args, kwargs]))), value, function.__name__, [])
 
 
 @_in_place_of(np.isscalar)

@@ -60,7 +60,7 @@ def traced(function: Callable[..., Any], row: Row | None) -> Callable[..., Any]:
         output = kwargs.get("output")
         if isinstance(output, TracedArray) and not output.is_number:
             return _written_to(output, call, args, kwargs)
-        flow = flow_of(args, kwargs)
+        flow = flow_of(list(operands([*args, kwargs])))
         args, kwargs = _keeping(function, args, kwargs)
         of_call = Call(function, args, kwargs)
         if row is None:
