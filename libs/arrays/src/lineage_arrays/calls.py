@@ -12,15 +12,19 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.errors import UntracedError
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand
 
 
 @dataclass(frozen=True)
 class Result:
-    """One array of a call's result, and what it was made from."""
+    """One array of a call's result, and what it was made from.
+
+    ``decided_axes``: axes whose lengths the call decided by values; those that it has from its operands are known by the mappings.
+    """
 
     value: AnyArray
     inputs: Sequence[Input] = ()
+    decided_axes: frozenset[int] = NO_AXES
 
 
 @dataclass(frozen=True)

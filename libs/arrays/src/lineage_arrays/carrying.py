@@ -36,6 +36,7 @@ class CarriedNode:
     name: str
     call_site: str
     constants: bool
+    decided_axes: frozenset[int]
     edges: tuple[tuple[int, Mapping, str], ...]
 
 
@@ -142,6 +143,7 @@ def carried(flow: Workflow, node: Node) -> Carried:
                 one.name,
                 one.call_site,
                 one.constants,
+                one.decided_axes,
                 tuple(
                     (places[edge.node.number], edge.mapping, edge.superset)
                     for edge in (one.inputs if isinstance(flow, AwayWorkflow) else ())
@@ -177,16 +179,21 @@ def arrived(what: Carried) -> tuple[Workflow, Node]:
             nodes.append(
                 flow.of_origin(one.origin)
                 or flow.adopt(
-                    one.operator,
-                    one.shape,
-                    one.dtype,
-                    tuple(
-                        Edge(nodes[at], mapping, superset) for at, mapping, superset in one.edges
-                    ),
-                    name=one.name,
-                    site=one.call_site,
-                    constants=one.constants,
-                    origin=one.origin,
+                    Node(
+                        number=0,
+                        operator=one.operator,
+                        shape=one.shape,
+                        dtype=one.dtype,
+                        inputs=tuple(
+                            Edge(nodes[at], mapping, superset)
+                            for at, mapping, superset in one.edges
+                        ),
+                        name=one.name,
+                        call_site=one.call_site,
+                        constants=one.constants,
+                        origin=one.origin,
+                        decided_axes=one.decided_axes,
+                    )
                 )
             )
     return flow, nodes[-1]

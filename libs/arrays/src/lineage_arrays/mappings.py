@@ -369,6 +369,25 @@ def cell_by_cell(source: Shape, target: Shape) -> Mapping:
     )
 
 
+def axes_behind(mapping: Mapping, axes: frozenset[int]) -> frozenset[int]:
+    """The axes of the output whose lengths may follow from those of some axes of the input; all, where the mapping does not say."""
+    if isinstance(mapping, Choice):
+        mapping = mapping.influence
+    target = mapping.target
+    if isinstance(mapping, SamePositions) and mapping.source == target:
+        return axes
+    if not isinstance(mapping, Boxes):
+        return frozenset(range(len(target)))
+    behind = {mapping.spans[at].axis for at in axes}
+    if None in behind:
+        if any(mapping.spans[at].axis is None and mapping.source[at] == 1 for at in axes):
+            # One that is squeezed away: how many axes are left follows from it, too.
+            return frozenset(range(len(target)))
+        # An axis that no span moves with, such as one that is kept with one cell.
+        behind |= set(range(len(target))) - {span.axis for span in mapping.spans}
+    return frozenset(axis for axis in behind if axis is not None)
+
+
 def over_axes(source: Shape, axes: Sequence[int], target: Shape, keepdims: bool) -> Boxes:
     """Each output cell from all cells along some axes (0 and up) of the input."""
     spans, output = [], 0

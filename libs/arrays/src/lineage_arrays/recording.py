@@ -19,7 +19,7 @@ from lineage_arrays.files import holds, read_arrays
 from lineage_arrays.formats.names import ROWS, array_name, grows, is_numpy, split_name
 from lineage_arrays.formats.rows import write_rows
 from lineage_arrays.mappings import SamePositions
-from lineage_arrays.operators.graph import default_of, run_operator
+from lineage_arrays.operators.graph import decided_axes, default_of, run_operator
 from lineage_arrays.operators.operator import Operator
 from lineage_arrays.operators.strategies import Strategy
 from lineage_arrays.querying import CellTrace, backward, forward
@@ -112,7 +112,8 @@ class Recording:
         operands = tuple(Operand(self.flow, array.node, array.value) for array in arrays)
         value, inputs = run_operator(operator, operands, strategies or default_of(operator))
         name = operator.name or type(operator).__name__
-        return TracedArray(self.flow, value, name, inputs, constants=True)
+        axes = decided_axes(operator, operands, value)
+        return TracedArray(self.flow, value, name, inputs, constants=True, decided_axes=axes)
 
     def load(self, name: str | os.PathLike[str]) -> Any:
         """Read an array of a file, with lineage: it is a source, under the name of the file.

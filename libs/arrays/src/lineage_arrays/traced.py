@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from types import EllipsisType
 from typing import Any
@@ -25,12 +26,27 @@ from lineage_arrays.calls import (
 from lineage_arrays.carrying import Carried, arrived, carried, origin_of
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
-from lineage_arrays.functions.table import CREATING, HANDLERS, LEAKING, WITHOUT_VALUES
+from lineage_arrays.functions.table import (
+    CREATING,
+    GIVING_SIZES,
+    HANDLERS,
+    LEAKING,
+    WITHOUT_VALUES,
+)
 from lineage_arrays.functions.universal import universal
 from lineage_arrays.functions.views import is_apart
 from lineage_arrays.indexing import read, written
 from lineage_arrays.mappings import cell_by_cell
-from lineage_arrays.workflow import SEVERAL, AnyArray, Input, Operand, Workflow, call_site
+from lineage_arrays.workflow import (
+    FIRST_AXIS,
+    NO_AXES,
+    SEVERAL,
+    AnyArray,
+    Input,
+    Operand,
+    Workflow,
+    call_site,
+)
 
 LEAVES = "np.asarray(x) leaves the workflow; name what comes back by flow.source(name, array)"
 
@@ -76,6 +92,9 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             # like= of a traced array, of plain values: they stay plain.
             return func(*args, **kwargs)
         flow = flow_of(call.operands)
+        if func in GIVING_SIZES:
+            for operand in call.operands:
+                flow.leak_size(call.name, operand.node, sys._getframe(1).f_code)
         if func in WITHOUT_VALUES or (func is np.full_like and not _is_fill_traced(args, kwargs)):
             return func(*plain(args), **plain(kwargs))
         if func in SAVING:
@@ -220,13 +239,24 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         call = Call(operator.getitem, (index,), {})
         inputs = read(self, index, value)
         check_followed(call, inputs)
-        return wrapped_result(self.flow, "getitem", call, Result(value, inputs))
+        # A mask stands alone: what it marks is along the first axis.
+        is_masked = isinstance(index, Operand) and index.value.dtype == np.bool_
+        decided = FIRST_AXIS if is_masked else NO_AXES
+        return wrapped_result(self.flow, "getitem", call, Result(value, inputs, decided))
 
     def __len__(self) -> int:
+        if 0 in self.node.decided_axes:
+            self._leak_size("len")
         return len(self.value)
 
     def __iter__(self) -> Iterator[TracedArray]:
-        return (self[at] for at in range(len(self)))
+        if 0 in self.node.decided_axes:
+            self._leak_size("iteration")
+        return (self[at] for at in range(len(self.value)))
+
+    def _leak_size(self, how: str) -> None:
+        """Record that the caller's caller reads a size that values decided."""
+        self.flow.leak_size(how, self.node, sys._getframe(2).f_code)
 
     def __contains__(self, item: Any) -> bool:
         self.flow.leak("in")
@@ -298,6 +328,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        if self.node.decided_axes:
+            self._leak_size("shape")
         return self.value.shape
 
     @property
@@ -310,10 +342,14 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     @property
     def size(self) -> int:
+        if self.node.decided_axes:
+            self._leak_size("size")
         return self.value.size
 
     @property
     def nbytes(self) -> int:
+        if self.node.decided_axes:
+            self._leak_size("nbytes")
         return self.value.nbytes
 
     @property
@@ -322,6 +358,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     @property
     def strides(self) -> tuple[int, ...]:
+        if self.node.decided_axes:
+            self._leak_size("strides")
         return self.value.strides
 
     @property
@@ -502,7 +540,14 @@ def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> Tra
             if isinstance(leaf, np.ndarray) and sharing.owner(value) is sharing.owner(leaf):
                 # The program may write to the array that it passed.
                 value = value.copy()
-    return TracedArray(flow, value, name, result.inputs, constants=_has_constants(call))
+    return TracedArray(
+        flow,
+        value,
+        name,
+        result.inputs,
+        constants=_has_constants(call),
+        decided_axes=result.decided_axes,
+    )
 
 
 def _leaves(argument: Any) -> list[Any]:

@@ -6,10 +6,11 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
+from types import CodeType
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -17,7 +18,7 @@ import numpy.typing as npt
 
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.mappings import Mapping
+from lineage_arrays.mappings import Mapping, axes_behind
 from lineage_core.contract.collected import CollectedRows
 
 AnyArray = npt.NDArray[Any]
@@ -26,20 +27,35 @@ Origin: TypeAlias = tuple[str, int]
 
 _HOME = str(Path(__file__).parent)
 _NUMPY = str(Path(np.__file__).parent)
-_SPECIFICATIONS = map(find_spec, ("scipy", "xarray", "dask", "distributed", "toolz"))
-_LIBRARIES = (
-    _HOME,
-    _NUMPY,
-    *(
+
+
+def _folders(*packages: str) -> tuple[str, ...]:
+    found = map(find_spec, packages)
+    return tuple(
         folder
-        for package in _SPECIFICATIONS
+        for package in found
         if package is not None
         for folder in package.submodule_search_locations or ()
-    ),
-)
+    )
+
+
+_INTERNAL = (_HOME, _NUMPY, *_folders("scipy"))
+_LIBRARIES = (*_INTERNAL, *_folders("xarray", "dask", "distributed", "toolz"))
+_LOOKS_FOR_SHAPES = frozenset({"is_arraylike", "is_duck_array"})
+"""Functions of Dask and xarray that look whether there is a shape, and not at it."""
 
 
 SEVERAL = "arrays of several workflows in one call: record them in one workflow"
+
+
+NO_AXES: frozenset[int] = frozenset()
+FIRST_AXIS: frozenset[int] = frozenset({0})
+
+
+def unless_of(shape: Shape, operands: Iterable[Operand]) -> frozenset[int]:
+    """The axes of what a function gave that nothing is known of: values may have decided their lengths, unless an operand has the shape."""
+    known = any(shape == operand.value.shape for operand in operands)
+    return NO_AXES if known else frozenset(range(len(shape)))
 
 
 class Operand:
@@ -80,7 +96,7 @@ class Edge(NamedTuple):
 
 @dataclass(eq=False)
 class Node:
-    """An array that a workflow computed or, with a name, received. Nothing changes it: it is not frozen as that takes longest of a call."""
+    """An array that a workflow computed or, with a name, received. Once it is in a workflow nothing changes it; frozen it would take longest of a call."""
 
     number: int
     operator: str
@@ -95,6 +111,8 @@ class Node:
     """How many times values had left the workflow before."""
     origin: Origin | None = None
     """Of a node that another process made."""
+    decided_axes: frozenset[int] = NO_AXES
+    """Axes whose lengths values decided, as that of ``x[x > 0]``."""
 
 
 @dataclass(frozen=True)
@@ -161,6 +179,7 @@ class Workflow:
         *,
         name: str = "",
         constants: bool = False,
+        decided_axes: frozenset[int] = NO_AXES,
     ) -> Node:
         """Record a new array.
 
@@ -170,6 +189,7 @@ class Workflow:
             inputs: what it was made from.
             name: of an array that came from outside.
             constants: whether values without lineage took part.
+            decided_axes: axes whose lengths the call decided by values.
 
         Raises:
             ArrayLineageError: an input belongs to another workflow.
@@ -179,44 +199,28 @@ class Workflow:
             if operand.flow is not self:
                 raise ArrayLineageError(SEVERAL)
             edges.append(Edge(operand.node, mapping, superset))
+            if operand.node.decided_axes:
+                decided_axes |= axes_behind(mapping, operand.node.decided_axes)
         return self.adopt(
-            operator,
-            value.shape,
-            value.dtype,
-            tuple(edges),
-            name=name,
-            site=call_site(),
-            constants=constants,
+            Node(
+                number=0,
+                operator=operator,
+                shape=value.shape,
+                dtype=value.dtype,
+                inputs=tuple(edges),
+                name=name,
+                call_site=call_site(),
+                constants=constants,
+                decided_axes=decided_axes,
+            )
         )
 
-    def adopt(
-        self,
-        operator: str,
-        shape: Shape,
-        dtype: np.dtype[Any],
-        edges: tuple[Edge, ...],
-        *,
-        name: str,
-        site: str,
-        constants: bool,
-        origin: Origin | None = None,
-    ) -> Node:
-        """Add a node by all that it says. ``origin``: where another process made it."""
+    def adopt(self, node: Node) -> Node:
+        """Keep a node of which all is known but its number here. Of what another process made all leaks so far count: the values that it took may be among them."""
         with self._adding:
-            number, own = self._next()
-            node = Node(
-                number=number,
-                operator=operator,
-                shape=shape,
-                dtype=dtype,
-                inputs=edges,
-                name=name,
-                call_site=site,
-                constants=constants,
-                # Of what another process made: all that had left when it came. The values that it took may have been among them.
-                after_leaks=len(self.leaks),
-                origin=origin or own,
-            )
+            node.number, own = self._next()
+            node.after_leaks = len(self.leaks)
+            node.origin = node.origin or own
             self._keep(node)
         return node
 
@@ -236,6 +240,20 @@ class Workflow:
 
     def check_leak(self, how: str) -> None:
         """Whether values may leave the workflow here: another process refuses it."""
+
+    def leak_size(self, how: str, node: Node, reader: CodeType) -> None:
+        """Record that code has read the size of an array, where values decided that, and where the code may go on with it.
+
+        Args:
+            how: it was read.
+            node: the array.
+            reader: the code: that of NumPy, SciPy and this package keeps it for itself, and some looks whether there is a shape alone.
+        """
+        path = reader.co_filename
+        if not node.decided_axes or path.startswith(_INTERNAL):
+            return
+        if not (reader.co_name in _LOOKS_FOR_SHAPES and _is_library(path)):
+            self.leak(f"{how} of an array whose size values decided")
 
     def leak(self, how: str) -> None:
         """Record that values left the workflow."""

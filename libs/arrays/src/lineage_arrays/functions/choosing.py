@@ -26,7 +26,7 @@ from lineage_arrays.mappings import (
     along_axis,
     cell_by_cell,
 )
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import FIRST_AXIS, NO_AXES, AnyArray, Input, Operand
 
 
 def gather_by_choice(source: Shape, target: Shape, index: Callable[[], AnyArray]) -> Choice:
@@ -89,10 +89,12 @@ def places(call: Call) -> Result | Results:
         wide = gather_by_choice(
             values.shape, value.shape, lambda: np.repeat(index()[:, None], value.shape[1], axis=1)
         )
-        return Result(value, [Input(operand, wide)])
+        return Result(value, [Input(operand, wide)], FIRST_AXIS)
     parts = result if isinstance(result, tuple) else (result,)
     results = [
-        Result(part, [Input(operand, gather_by_choice(values.shape, part.shape, index))])
+        Result(
+            part, [Input(operand, gather_by_choice(values.shape, part.shape, index))], FIRST_AXIS
+        )
         for part in parts
     ]
     return Results(results) if isinstance(result, tuple) else results[0]
@@ -119,7 +121,8 @@ def distinct(call: Call) -> Result | Results:
 
     # Each input cell goes to one output cell: the other way round.
     groups = Inverse(Gather(value.shape, values.shape, index))
-    return Result(value, [Input(operand, Choice(groups, AllToAll(values.shape, value.shape)))])
+    choice = Choice(groups, AllToAll(values.shape, value.shape))
+    return Result(value, [Input(operand, choice)], FIRST_AXIS)
 
 
 def counting(call: Call) -> Result | Results:
@@ -138,7 +141,7 @@ def counting(call: Call) -> Result | Results:
             inputs.append(Input(argument, groups))
         else:
             no_operands(call, argument)
-    return Result(value, inputs)
+    return Result(value, inputs, FIRST_AXIS if isinstance(operand, Operand) else NO_AXES)
 
 
 def taking(call: Call) -> Result | Results:
@@ -211,7 +214,7 @@ def extracting(call: Call) -> Result | Results:
         inputs.append(Input(array, Gather(array.value.shape, value.shape, index)))
     if isinstance(condition, Operand):
         inputs.append(Input(condition, gather_by_choice(mask.shape, value.shape, index)))
-    return Result(value, inputs)
+    return Result(value, inputs, FIRST_AXIS if isinstance(condition, Operand) else NO_AXES)
 
 
 TABLE: dict[Callable[..., Any], Handler] = {

@@ -159,6 +159,7 @@ def page() -> str:
         "| `x.view(dtype)`, `x.data`, `x.ctypes` | refused | `np.asarray(x)` ends its lineage |",
         "| other generalised functions, over the last axes | superset | all cells of the axes that the signature names |",
         "| `float(x)`, `if x:`, `x.item()`, `x.tolist()`, `np.asarray(x)` | leaves | traces of what is made of them say so |",
+        "| `len`, `.shape`, `.size`, loops, `np.zeros_like` of `x[mask]`, `np.unique(x)` and their like | leaves | a size that values decided: traces of what is made of plain values afterwards say so |",
         "",
     ]
     return "\n".join(lines)

@@ -35,6 +35,14 @@ WITHOUT_VALUES = frozenset(
 )  # fmt: skip
 """Functions that look at shapes and types alone: what they give has no lineage."""
 
+GIVING_SIZES: frozenset[Callable[..., Any]] = frozenset(
+    {
+        np.shape, np.size, np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.einsum_path, np.diag_indices_from,
+        np.tril_indices_from, np.triu_indices_from, np.unstack,
+    }
+)  # fmt: skip
+"""Functions whose plain results, or how many these are, say how large an array is."""
+
 LEAKING = frozenset(
     {
         np.array_equal, np.array_equiv, np.allclose, np.array_repr, np.array_str, np.array2string, np.save, np.savez,

@@ -12,7 +12,7 @@ from lineage_arrays.calls import name_of, operands, replaced
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import AllToAll
 from lineage_arrays.traced import TracedArray, flow_of
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import AnyArray, Input, Operand, unless_of
 
 ALL_CELLS = "a function that is not looked into: all cells of each operand"
 
@@ -115,7 +115,12 @@ class _Called:
             value = np.array(leaf, copy=True, order="K", subok=False)
             value.flags.writeable = isinstance(leaf, np.ndarray)
             self.made[id(leaf)] = TracedArray(
-                self.flow, value, self.name, self._inputs(value), constants=True
+                self.flow,
+                value,
+                self.name,
+                self._inputs(value),
+                constants=True,
+                decided_axes=unless_of(value.shape, self.befores),
             )
         return self.made[id(leaf)]
 

@@ -15,7 +15,7 @@ from lineage_arrays.cells import Shape
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Gather, Mapping, SamePositions
 from lineage_arrays.traced import TracedArray, flow_of
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand
 
 REPLACED: dict[Any, Callable[..., Any]] = {}
 """By a function of NumPy the one that takes traced arrays as they are."""
@@ -108,7 +108,10 @@ def _at(place: tuple[int, ...], shape: Shape, target: Shape) -> Mapping:
 def _like(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     """An array without lineage that traced values may be written to."""
     value = function(*plain(args), **plain(kwargs))
-    return TracedArray(flow_of(list(operands([*args, kwargs]))), value, function.__name__, [])
+    arrays = list(operands([*args, kwargs]))
+    decided = any(array.node.decided_axes for array in arrays)
+    axes = frozenset(range(value.ndim)) if decided else NO_AXES
+    return TracedArray(flow_of(arrays), value, function.__name__, [], decided_axes=axes)
 
 
 @_in_place_of(np.isscalar)

@@ -28,7 +28,16 @@ from lineage_arrays.operators.strategies import (
 )
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
-from lineage_arrays.workflow import AnyArray, Input, Node, Operand, Output, Workflow
+from lineage_arrays.workflow import (
+    NO_AXES,
+    AnyArray,
+    Input,
+    Node,
+    Operand,
+    Output,
+    Workflow,
+    unless_of,
+)
 
 
 @dataclass(frozen=True, eq=False)
@@ -125,7 +134,9 @@ class OperatorGraph:
             if step.operator is not None:
                 how = chosen.get(step, default_of(step.operator))
                 value, ways = run_operator(step.operator, operands, how)
-                arrays[step] = Operand(flow, flow.add(step.name, value, ways), value)
+                axes = decided_axes(step.operator, operands, value)
+                node = flow.add(step.name, value, ways, decided_axes=axes)
+                arrays[step] = Operand(flow, node, value)
             elif step in chosen:
                 raise ModeError(f"{step.name} has no strategies: its calls map their cells")
             elif step.function is not None:
@@ -167,6 +178,15 @@ def _traced(flow: Workflow, operand: Operand) -> TracedArray:
 def default_of(operator: Operator) -> tuple[Strategy, ...]:
     """The default strategy of a step."""
     return (Strategy(Mode.MAP if Mode.MAP in operator.supported_modes() else Mode.BLACKBOX),)
+
+
+def decided_axes(
+    operator: Operator, operands: Sequence[Operand], output: AnyArray
+) -> frozenset[int]:
+    """The axes of an operator's output whose lengths values may have decided."""
+    if operator.chooses:
+        return frozenset(range(output.ndim))
+    return unless_of(output.shape, operands) if opaque(operator) else NO_AXES
 
 
 def run_operator(

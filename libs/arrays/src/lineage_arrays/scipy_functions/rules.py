@@ -15,7 +15,7 @@ from lineage_arrays.calls import Call, Handler, Result, Results, as_array, opera
 from lineage_arrays.cells import Shape
 from lineage_arrays.functions.transforms import NO_NARROWER
 from lineage_arrays.mappings import AllToAll, Choice, Mapping
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand, unless_of
 
 Kind: TypeAlias = Literal["exact", "chosen", "superset", "refused", "leaves", "no lineage"]
 Related: TypeAlias = Sequence[tuple[Mapping, str]]
@@ -182,7 +182,12 @@ def all_cells(call: Call) -> Result | Results:
 
 def all_cells_of(of_call: Given) -> Result | Results:
     """As :func:`all_cells`, of a call that SciPy has run."""
-    return structured(of_call, lambda _, value: everything(of_call, value))
+    taken = list(operands(list(of_call.raw.values())))
+    return structured(
+        of_call,
+        lambda _, value: everything(of_call, value),
+        lambda _, value: unless_of(value.shape, taken),
+    )
 
 
 def everything(of_call: Given, value: AnyArray) -> list[Input]:
@@ -194,8 +199,14 @@ def everything(of_call: Given, value: AnyArray) -> list[Input]:
     ]
 
 
-def structured(of_call: Given, inputs: Callable[[int, AnyArray], list[Input]]) -> Result | Results:
+def structured(
+    of_call: Given,
+    inputs: Callable[[int, AnyArray], list[Input]],
+    decided: Callable[[int, AnyArray], frozenset[int]] = lambda *_: NO_AXES,
+) -> Result | Results:
     """The result: arrays within tuples, lists and dictionaries, each made from what ``inputs`` says of its number and value.
+
+    ``decided`` says of which axes values decided the lengths.
 
     Raises:
         UntracedError: there is something else in it, as an object of SciPy.
@@ -206,7 +217,8 @@ def structured(of_call: Given, inputs: Callable[[int, AnyArray], list[Input]]) -
     def noted(leaf: Any) -> Any:
         if isinstance(leaf, _NUMBERS):
             value = as_array(leaf)
-            leaves.append(Result(value, inputs(len(leaves), value)))
+            at = len(leaves)
+            leaves.append(Result(value, inputs(at, value), decided(at, value)))
             return _Place(len(leaves) - 1)
         if leaf is None:
             return leaf

@@ -20,7 +20,7 @@ from lineage_arrays.scipy_functions.rules import (
     inputs_of,
     structured,
 )
-from lineage_arrays.workflow import AnyArray, Input, Operand
+from lineage_arrays.workflow import FIRST_AXIS, AnyArray, Input, Operand
 
 
 def extremes(call: Call) -> Result | Results:
@@ -31,7 +31,9 @@ def extremes(call: Call) -> Result | Results:
         return all_cells_of(of_call)
     shape = operand.value.shape
     places = np.ravel_multi_index(of_call.result, shape)
-    return structured(of_call, lambda _, value: _at(of_call, "data", places, value))
+    return structured(
+        of_call, lambda _, value: _at(of_call, "data", places, value), lambda *_: FIRST_AXIS
+    )
 
 
 def _at(of_call: Given, name: str, places: AnyArray, value: AnyArray) -> list[Input]:
@@ -47,7 +49,7 @@ def peaks(call: Call) -> Result | Results:
     def inputs(at: int, value: AnyArray) -> list[Input]:
         return _at(of_call, "x", places, value) if at == 0 else everything(of_call, value)
 
-    return structured(of_call, inputs)
+    return structured(of_call, inputs, lambda *_: FIRST_AXIS)
 
 
 _ALL = Row(all_cells, "superset", "all cells of each operand")
