@@ -18,7 +18,7 @@ from lineage_arrays import Cells, Recording, TracedArray, UntracedError
 from lineage_arrays.saved import parse_address, store_recording, trace_back
 from lineage_store.url import open_store
 from tests.property.test_xarray_property import CHUNKED
-from tests.support.cell_oracle import dependences, same
+from tests.support.cell_oracle import dependences
 from tests.support.dask_cluster import two_workers
 
 pytestmark = pytest.mark.integration
@@ -38,7 +38,8 @@ def held_against_what_changes(
     """What the recording says of a result is what changes of the same program on plain arrays."""
     plain = np.asarray(program(VALUES.copy()))
     assert (plain.dtype, plain.shape) == (result.dtype, result.shape)
-    assert same(plain, result.value).all()
+    # Sums of chunks are added in another order.
+    np.testing.assert_allclose(result.value, plain, rtol=1e-9)
     (changed,) = dependences(program, [VALUES])
     changed = changed.reshape(VALUES.size, plain.size)
     trace = recording.back(result, choices=True)
