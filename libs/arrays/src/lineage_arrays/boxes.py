@@ -33,7 +33,7 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
         return Cells.empty(shape)
     # A float: a sum of products that would pass 2**63 is only compared.
     if float(np.prod(lengths.astype(np.float64), axis=1).sum()) * ENUMERATED <= size + 65_536:
-        return Cells.at(shape, written_out(shape, low, lengths))
+        return Cells.within(shape, written_out(shape, low, lengths))
     return Cells.masked(_counted(shape, low, high) > 0)
 
 

@@ -73,6 +73,15 @@ class Cells:
         return cls(shape, positions=sorted_unique(requested))
 
     @classmethod
+    def within(cls, shape: Shape, positions: I64) -> Cells:
+        """As `at`, of positions that are known to be of the array, and that nobody writes to."""
+        if len(positions) * DENSE >= math.prod(shape):
+            return cls.at(shape, positions)
+        if len(positions) > 1 and not bool((positions[1:] > positions[:-1]).all()):
+            positions = sorted_unique(positions)
+        return cls(shape, positions=positions)
+
+    @classmethod
     def masked(cls, mask: Mask) -> Cells:
         """The cells where a mask is true."""
         count = int(np.count_nonzero(mask))
@@ -113,7 +122,7 @@ class Cells:
             return cls(shape, positions=np.array([position], np.int64))
         positions = _of_axes(shape, where)
         if positions is not None:
-            return cls.at(shape, positions)
+            return cls.within(shape, positions)
         mask = np.zeros(shape, np.bool_)
         try:
             mask[where] = True
@@ -131,11 +140,11 @@ class Cells:
             pending.append(part.positions())
             count += len(pending[-1])
             if count >= max(union.size, JOINED_AT_ONCE):
-                union = union | cls.at(shape, np.concatenate(pending))
+                union = union | cls.within(shape, np.concatenate(pending))
                 if union.is_whole:
                     return union
                 pending, count = [], 0
-        return union | cls.at(shape, np.concatenate(pending)) if pending else union
+        return union | cls.within(shape, np.concatenate(pending)) if pending else union
 
     @property
     def is_whole(self) -> bool:
@@ -192,7 +201,9 @@ class Cells:
         if other.is_whole or not self.count:
             return other
         if self._positions is not None and other._positions is not None:
-            return Cells.at(self.shape, np.concatenate((self._positions, other._positions)))
+            if self._positions is other._positions:
+                return self
+            return Cells.within(self.shape, np.concatenate((self._positions, other._positions)))
         return Cells.masked(self.mask() | other.mask())
 
     def split(self, others: Cells) -> tuple[Cells, Cells]:

@@ -75,7 +75,9 @@ class SamePositions:
 
 
 def _reshaped(cells: Cells, shape: Shape) -> Cells:
-    return Cells.whole(shape) if cells.is_whole else Cells.at(shape, cells.positions())
+    if cells.shape == shape:
+        return cells
+    return Cells.whole(shape) if cells.is_whole else Cells.within(shape, cells.positions())
 
 
 @dataclass(frozen=True)
@@ -139,7 +141,36 @@ class Boxes:
     def backward(self, cells: Cells) -> Cells:
         if cells.is_whole and self._axes_apart:
             return self._of_all()
+        if self._steps is not None and not (cells.is_whole or cells.is_mask):
+            return self._of_steps(cells.positions(), *self._steps)
         return self._in_parts(cells, self.source, self._needed)
+
+    @functools.cached_property
+    def _steps(self) -> tuple[int, dict[int, int]] | None:
+        """Where each output cell needs one cell: the position for the first, and for each axis of the output how far it is to the next; else None."""
+        first, steps, stride = 0, dict[int, int](), 1
+        for span, length in reversed(list(zip(self.spans, self.source, strict=True))):
+            along = 1 if span.axis is None else self.target[span.axis]
+            last = span.low + span.low_scale * (along - 1)
+            is_point = (span.low, span.low_scale) == (span.high, span.high_scale)
+            if (
+                not is_point
+                or not along
+                or not (0 <= min(span.low, last) <= max(span.low, last) < length)
+            ):
+                return None
+            first += span.low * stride
+            if span.axis is not None:
+                steps[span.axis] = steps.get(span.axis, 0) + span.low_scale * stride
+            stride *= length
+        return first, steps
+
+    def _of_steps(self, positions: I64, first: int, steps: dict[int, int]) -> Cells:
+        coordinates = np.unravel_index(positions, self.target) if self.target else ()
+        needed = np.full(len(positions), first, np.int64)
+        for axis, step in steps.items():
+            needed += coordinates[axis] * step
+        return Cells.within(self.source, needed)
 
     def forward(self, cells: Cells) -> Cells:
         if cells.is_whole:
@@ -271,7 +302,7 @@ class Gather:
         if not cells:
             return Cells.empty(self.source)
         positions = self.index if cells.is_whole else self.index[cells.positions()]
-        return Cells.at(self.source, positions[positions != NOTHING] - 1)
+        return Cells.within(self.source, positions[positions != NOTHING] - 1)
 
     def forward(self, cells: Cells) -> Cells:
         if not cells:
