@@ -139,7 +139,10 @@ def test_sizes_of_other_arrays_are_nobodys_secret() -> None:
     recording = Recording()
     table = recording.source("table", np.arange(12.0).reshape(3, 4))
     picked = table[table[:, 0] > 0]
-    assert (picked.node.decided_axes, picked.T.node.decided_axes) == ({0}, {1})
+    assert (picked.node.decided_axes, picked.T.node.decided_axes) == (
+        frozenset({0}),
+        frozenset({1}),
+    )
     arrays = (
         table, np.sort(table), table[table.argmax(axis=0)], picked.sum(axis=0), picked[0], picked.mean(), picked.max(axis=0) * table,
         np.where(table > 3, table, 0),

@@ -310,6 +310,11 @@ def _are_coordinates(where: tuple[Any, ...]) -> bool:
 
 
 def _of_coordinates(shape: Shape, where: tuple[npt.NDArray[np.integer], ...]) -> I64:
+    try:
+        return np.ravel_multi_index(where, shape)
+    except (ValueError, TypeError):
+        # Coordinates from the end, or beyond the array, or no coordinates at all.
+        pass
     positions: I64 = np.zeros(len(where[0]), np.int64)
     for part, length in zip(where, shape, strict=True):
         if len(part) and (int(part.min()) < -length or int(part.max()) >= length):
