@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import dask.array as da
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -168,3 +169,16 @@ def test_a_shape_that_is_printed_alone_is_a_reason_that_says_what_it_is() -> Non
     trace = recording.back(positive * 2, Cells.at(positive.shape, [0]))
     (reason,) = trace.incomplete_reasons
     assert "values left by shape of an array whose size values decided at test_array" in reason
+
+
+def test_chunks_of_a_mask_are_traced_and_their_mean_takes_their_sizes() -> None:
+    for complete, call in (
+        (True, lambda d: d[d > 0].sum()),
+        (True, lambda d: d[d > 0] * 2),
+        (False, lambda d: d[d > 0].mean()),
+    ):
+        recording = Recording()
+        chunked = da.from_array(recording.source("x", X), chunks=2)
+        trace = recording.back(call(chunked).compute(scheduler="synchronous"))
+        assert trace.complete == complete
+        assert trace.cells["x"].positions().tolist() == [0, 2]

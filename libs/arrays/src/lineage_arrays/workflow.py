@@ -41,8 +41,8 @@ def _folders(*packages: str) -> tuple[str, ...]:
 
 _INTERNAL = (_HOME, _NUMPY, *_folders("scipy"))
 _LIBRARIES = (*_INTERNAL, *_folders("xarray", "dask", "distributed", "toolz"))
-_LOOKS_FOR_SHAPES = frozenset({"is_arraylike", "is_duck_array"})
-"""Functions of Dask and xarray that look whether there is a shape, and not at it."""
+_LOOKS_FOR_SHAPES = frozenset({"is_arraylike", "is_duck_array", "meta_from_array"})
+"""Functions of Dask and xarray that look whether there is a shape, or cut an array without cells out of another one."""
 
 
 SEVERAL = "arrays of several workflows in one call: record them in one workflow"
