@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from lineage_arrays import Cells, Recording
 from lineage_arrays.libraries import black_box
+from lineage_arrays.operators import Mode, Operator, Strategy
 from lineage_arrays.scipy import signal
 from tests.unit.arrays.test_numpy_functions import CHOOSING, PLAIN, Case
 
@@ -182,3 +183,31 @@ def test_chunks_of_a_mask_are_traced_and_their_mean_takes_their_sizes() -> None:
         trace = recording.back(call(chunked).compute(scheduler="synchronous"))
         assert trace.complete == complete
         assert trace.cells["x"].positions().tolist() == [0, 2]
+
+
+class Positives(Operator):
+    """The cells above zero: as many as there are."""
+
+    name = "positives"
+    chooses = True
+
+    def supported_modes(self) -> frozenset[Mode]:
+        return frozenset({Mode.FULL})
+
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+        places = np.flatnonzero(inputs[0] > 0)
+        for at, place in enumerate(places.tolist()):
+            self.lwrite((at,), (place,))
+        return inputs[0][places]
+
+
+def test_operators_and_black_boxes_may_decide_sizes() -> None:
+    for call in (
+        lambda recording, x: recording.run(Positives(), x, strategies=[Strategy(Mode.FULL)]),
+        lambda recording, x: black_box(lambda values: values[values > 0])(x),
+    ):
+        recording = Recording()
+        x, z = recording.source("x", X), recording.source("z", Z)
+        picked = call(recording, x)
+        assert recording.back(picked).complete
+        assert not recording.back(z[: len(picked)]).complete

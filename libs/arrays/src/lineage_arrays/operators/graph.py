@@ -184,9 +184,8 @@ def decided_axes(
     operator: Operator, operands: Sequence[Operand], output: AnyArray
 ) -> frozenset[int]:
     """The axes of an operator's output whose lengths values may have decided."""
-    if operator.chooses:
-        return frozenset(range(output.ndim))
-    return unless_of(output.shape, operands) if opaque(operator) else NO_AXES
+    by_values = operator.chooses or opaque(operator)
+    return unless_of(output.shape, operands) if by_values else NO_AXES
 
 
 def run_operator(
