@@ -168,6 +168,20 @@ def test_values_that_left_before_may_come_back_by_another_process() -> None:
     assert "float at test_array_processes.py" in trace.incomplete_reasons[0]
 
 
+def test_sizes_that_values_decided_stay_known_as_such() -> None:
+    recording = Recording()
+    home, away = Process(), Process()
+    array = recording.source("x", VALUES)
+    inside = sent(array, home, away)
+    with away.running():
+        picked = inside[inside > 0] * 2
+        with pytest.raises(UntracedError, match="another process"):
+            len(picked)
+    came = sent(picked, away, home)
+    assert recording.back(came).complete
+    assert not recording.back(array * len(came)).complete
+
+
 def test_arrays_of_unknown_recordings_are_never_taken_for_others() -> None:
     home, elsewhere = Process(), Process()
     with elsewhere.running():
