@@ -27,15 +27,10 @@ from structlog.testing import capture_logs
 
 from lineage_core.environment.redaction import redact_arguments
 from lineage_kafka.topics import Topics
-from lineage_query_api import app, audit
+from lineage_query_api import app, audit, audit_fields, audit_log
 from lineage_query_api.app import create_app
-from lineage_query_api.audit import (
-    ADDRESS_BYTES_MAX,
-    ANONYMOUS_BYTES_MAX,
-    BODY_BYTES_MAX,
-    CLIENT_BYTES_MAX,
-    SCANNED_PER_CHARACTER,
-)
+from lineage_query_api.audit import ADDRESS_BYTES_MAX, ANONYMOUS_BYTES_MAX, CLIENT_BYTES_MAX
+from lineage_query_api.audit_fields import BODY_BYTES_MAX, SCANNED_PER_CHARACTER
 from lineage_query_api.auth import Oidc, TokenGate, new_token
 from lineage_query_api.errors import SettingsError
 from lineage_query_api.lineages import Lineages
@@ -220,7 +215,7 @@ def test_secrets_are_looked_for_in_what_is_told_alone(
         looked_at.extend(texts)
         return redact_arguments(texts)
 
-    monkeypatch.setattr(audit, "redact_arguments", hide)
+    monkeypatch.setattr(audit_fields, "redact_arguments", hide)
     texts = ["x" * 900_000, "-eyJ" * 200_000, ["a"] * 200_000, {"b": "c" * 900_000}]
     with served(tmp_path, str(tmp_path / "audit")) as server:
         server.status("nobody", "GET", f"/v1/{'p' * 30_000}?{'q=1&' * 5_000}")
@@ -324,12 +319,12 @@ def test_a_local_syslog_is_sent_records(tmp_path: Path) -> None:
 def test_a_local_syslog_that_reads_nothing_is_given_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(audit, "WAIT_S", 0.1)
+    monkeypatch.setattr(audit_log, "WAIT_S", 0.1)
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as local:
         local.bind(str(tmp_path / "log"))
-        log = audit.open_audit(f"syslog://{tmp_path}/log", 1)
+        log = audit_log.open_audit(f"syslog://{tmp_path}/log", 1)
         assert log is not None
-        with suppress(audit.AuditError), closing(log):
+        with suppress(audit_log.AuditError), closing(log):
             for _ in range(10_000):
                 log.write_record("x" * 1_000)
             pytest.fail("it takes records for ever")
@@ -378,7 +373,7 @@ def test_an_error_of_the_server_is_recorded_too(
 ) -> None:
     def broken(*_: object) -> None:
         if fails:
-            monkeypatch.setattr(audit._Folder, "write_record", broken)
+            monkeypatch.setattr(audit_log._Folder, "write_record", broken)
         raise RuntimeError("of the server")
 
     monkeypatch.setattr(Lineages, "find", broken)
@@ -404,7 +399,7 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
     def now() -> datetime:
         return datetime(2026, 1, day, 23, 59, tzinfo=UTC)
 
-    log, other = (audit._Folder(tmp_path, 2, now) for _ in range(2))
+    log, other = (audit_log._Folder(tmp_path, 2, now) for _ in range(2))
     for day in (1, 2, 3, 4):
         log.write_record(f"first of {day}")
         other.write_record(f"second of {day}")
@@ -418,7 +413,7 @@ def test_files_are_of_a_day_and_end_with_their_time(tmp_path: Path) -> None:
 
 
 def test_a_record_is_whole_or_not_there(tmp_path: Path) -> None:
-    log = audit._Folder(tmp_path / "audit", 2)
+    log = audit_log._Folder(tmp_path / "audit", 2)
     log.write_record("first")
     (file,) = (tmp_path / "audit").iterdir()
     with file.open("a") as stream:
@@ -428,7 +423,7 @@ def test_a_record_is_whole_or_not_there(tmp_path: Path) -> None:
     was = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_FSIZE, (file.stat().st_size + 3, hard))
     try:
-        with pytest.raises(audit.AuditError):
+        with pytest.raises(audit_log.AuditError):
             log.write_record("of a disk that is full")
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
@@ -446,14 +441,14 @@ def test_a_record_is_whole_or_not_there(tmp_path: Path) -> None:
 
 def test_a_folder_of_records_is_of_its_user_alone(tmp_path: Path) -> None:
     (tmp_path / "audit").mkdir(mode=0o777)
-    audit._Folder(tmp_path / "audit", 2).close()
+    audit_log._Folder(tmp_path / "audit", 2).close()
     assert stat.S_IMODE((tmp_path / "audit").stat().st_mode) == 0o700
     (file,) = (tmp_path / "audit").iterdir()
     file.unlink()
     file.symlink_to(tmp_path / "elsewhere")
     (tmp_path / "elsewhere").touch()
     with pytest.raises(OSError, match="symbolic"):
-        audit._Folder(tmp_path / "audit", 2)
+        audit_log._Folder(tmp_path / "audit", 2)
 
 
 @pytest.mark.parametrize(
@@ -470,7 +465,7 @@ def test_a_folder_of_records_is_of_its_user_alone(tmp_path: Path) -> None:
 )
 def test_a_destination_that_can_not_be_used_is_told_at_the_start(where: str) -> None:
     with pytest.raises(SettingsError, match=r"^LINEAGE_API_AUDIT((?!pw).)*$"):
-        audit.open_audit(where, 1)
+        audit_log.open_audit(where, 1)
 
 
 @pytest.mark.long

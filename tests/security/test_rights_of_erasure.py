@@ -373,7 +373,7 @@ def test_nothing_is_read_where_no_record_can_be_kept(
 
     with served(tmp_path, api_audit=str(tmp_path / "audit")) as server:
         monkeypatch.setattr("lineage_query_api.lineages.make_plan", never)
-        monkeypatch.setattr("lineage_query_api.audit._Folder._append", never)
+        monkeypatch.setattr("lineage_query_api.audit_log._Folder._append", never)
         for purpose in ROUTES:
             assert server.ask("both", purpose).status_code == 503
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from lineage.audited import audited
 from lineage.options import (
     EXIT_INCOMPLETE,
     JsonOption,
@@ -292,8 +293,11 @@ def _query(  # noqa: PLR0913, PLR0917 - an argument is an option
 
 
 def _plan(url: str, purpose: Purpose, query: SubjectQuery) -> Plan:
-    with opened(url) as answering:
-        return answering.plan(purpose, query)
+    command = "access" if purpose == "access" else "erase --plan"
+    with audited(command, url, query) as answer, opened(url) as answering:
+        plan = answering.plan(purpose, query)
+        answer({"digest": plan.digest, "complete": plan.complete, "rows": len(plan.rows)})
+    return plan
 
 
 def _show(plan: Plan, html: Path | None, output: Path | None, *, as_json: bool) -> None:
@@ -339,15 +343,17 @@ def _apply(
 
     refuse_server(url, "what lineage keeps is erased")
     approved, place = read_plan(path, digest), store_place(url)
-    with open_store(url) as store:
-        access = StoredAccess(store, url)
-        if tables:
-            # Recipes that know the tables' names may be erased.
-            begin_deletion(approved, place, partial(names_of_table, store))
-        applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
     deleted, elsewhere = [], {}
-    if tables:
-        deleted, elsewhere = deleted_rows(approved, place), on_other_storage(approved)
+    with audited("erase --apply", url, query) as answer:
+        with open_store(url) as store:
+            access = StoredAccess(store, url)
+            if tables:
+                # Recipes that know the tables' names may be erased.
+                begin_deletion(approved, place, partial(names_of_table, store))
+            applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
+        if tables:
+            deleted, elsewhere = deleted_rows(approved, place), on_other_storage(approved)
+        answer({"digest": digest, "tables": [table.table for table in deleted]})
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:
@@ -372,8 +378,9 @@ def _verify(url: str, path: Path, query: SubjectQuery, *, as_json: bool) -> None
 
     refuse_server(url, "what is left is looked for")
     document = read_plan(path)
-    with open_store(url) as store:
+    with audited("erase --verify", url, query) as answer, open_store(url) as store:
         verified = StoredAccess(store, url).verify_erasure(document, query)
+        answer({"digest": document["digest"], "clean": verified.clean})
     if as_json:
         print_json(verified.to_json())
     else:

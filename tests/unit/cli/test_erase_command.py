@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import os
 import stat
 from pathlib import Path
+from typing import Any
 
 import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
 from lineage.main import app
+from lineage_query_api.audit_log import AuditError
 from tests.support.stored_lineage import store_run
 
 pytestmark = pytest.mark.unit
@@ -162,3 +165,78 @@ def test_what_is_not_said_is_refused(arguments: tuple[str, ...], says: str) -> N
     result = lineage("erase", *arguments)
     assert result.exit_code == 2, result.output
     assert says in " ".join((result.stdout + result.stderr).split())
+
+
+def audit_records(folder: Path) -> list[dict[str, Any]]:
+    return [
+        json.loads(line)
+        for file in sorted(folder.glob("audit-*.jsonl"))
+        for line in file.read_text().splitlines()
+    ]
+
+
+def test_commands_are_recorded_before_they_begin_and_before_they_answer(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINEAGE_API_AUDIT", str(here / "audit"))
+    of_one = ("--source", "in.txt", "--rows", "1")
+    planned = lineage("erase", "--plan", *of_one, "-o", "plan.json")
+    assert planned.exit_code == 0, planned.output
+    digest = json.loads((here / "plan.json").read_text())["digest"]
+    for command in (
+        ("access", "--source", "in.txt", "--where", "value = 'a b'"),
+        ("erase", "--apply", "plan.json", "--digest", digest, *of_one),
+        ("erase", "--verify", "plan.json", *of_one),
+        ("access", "--source", "in.txt", "--rows", "0"),
+    ):
+        lineage(*command)
+    records = audit_records(here / "audit")
+    assert [(each["command"], each["event"], each.get("status")) for each in records] == [
+        (command, event, status)
+        for command, outcome in (
+            ("erase --plan", "answered"),
+            ("access", "answered"),
+            ("erase --apply", "answered"),
+            ("erase --verify", "answered"),
+            ("access", "failed"),
+        )
+        for event, status in (("request", None), ("response", outcome))
+    ]
+    assert records[0]["id"] == records[1]["id"] != records[2]["id"]
+    assert records[1]["digest"] == records[5]["digest"] == digest
+    assert records[2]["question"]["where"] == "value = 'a b'"
+    assert {each["caller"]["identity"] for each in records} == {f"uid:{os.getuid()}"}
+    assert stat.S_IMODE(next((here / "audit").iterdir()).stat().st_mode) == 0o600
+
+
+def test_a_command_that_can_not_be_recorded_does_nothing(
+    here: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    of_one = ("--source", "in.txt", "--rows", "1")
+    assert lineage("erase", "--plan", *of_one, "-o", "plan.json").exit_code == 0
+    digest = json.loads((here / "plan.json").read_text())["digest"]
+    store = (here / ".lineage" / "lineage.db").read_bytes()
+
+    def never(*_: object) -> None:
+        raise AuditError("No space left on device")
+
+    monkeypatch.setenv("LINEAGE_API_AUDIT", str(here / "audit"))
+    monkeypatch.setattr("lineage_query_api.audit_log._Folder._append", never)
+    for command in (
+        ("erase", "--plan", *of_one),
+        ("erase", "--apply", "plan.json", "--digest", digest, *of_one),
+        ("access", *of_one),
+    ):
+        result = lineage(*command)
+        assert result.exit_code == 2, result.output
+        assert "so nothing is done: No space left on device" in result.stderr
+        assert not result.stdout
+    assert (here / ".lineage" / "lineage.db").read_bytes() == store
+
+
+@pytest.mark.usefixtures("here")
+def test_an_audit_that_is_no_destination_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LINEAGE_API_AUDIT", "ftp://example.org")
+    result = lineage("access", "--source", "in.txt", "--rows", "1")
+    assert result.exit_code == 2, result.output
+    assert "LINEAGE_API_AUDIT is ftp" in result.stderr

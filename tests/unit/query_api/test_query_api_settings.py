@@ -9,7 +9,8 @@ from prometheus_client import CollectorRegistry
 from starlette.types import Receive, Scope, Send
 
 from lineage_query.rows.reader import RowReader
-from lineage_query_api.audit import Auditor, open_audit
+from lineage_query_api.audit import Auditor
+from lineage_query_api.audit_log import open_audit
 from lineage_query_api.completeness import Completeness
 from lineage_query_api.lineages import Lineages
 from lineage_query_api.rates import Rates

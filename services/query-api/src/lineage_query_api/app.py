@@ -19,7 +19,8 @@ from lineage_query.rows.confined import ConfinedFormats
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_query_api import problems
 from lineage_query_api.array_questions import ArrayQuestions
-from lineage_query_api.audit import Auditor, open_audit
+from lineage_query_api.audit import Auditor
+from lineage_query_api.audit_log import open_audit
 from lineage_query_api.auth import Gate, LocalGate, Oidc, OpenGate, TokenGate
 from lineage_query_api.budgets import Budgeted
 from lineage_query_api.completeness import Completeness

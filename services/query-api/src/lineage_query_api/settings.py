@@ -87,7 +87,7 @@ class QueryApiSettings(BaseSettings):
     )
     api_audit: str = Field(
         "",
-        description="where each request is recorded before it is answered: a folder, stdout, kafka:TOPIC, syslog://HOST:514, syslog+tcp://HOST:514 or syslog:///dev/log; empty: nowhere",
+        description="where each request, and each `lineage erase` and `lineage access`, is recorded before it is answered: a folder, stdout, kafka:TOPIC, syslog://HOST:514, syslog+tcp://HOST:514 or syslog:///dev/log; empty: nowhere",
     )
     api_audit_days: int = Field(
         400, ge=1, le=36_500, description="days that files of such a folder are kept"
