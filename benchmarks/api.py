@@ -105,12 +105,12 @@ def serve(store: str) -> Iterator[tuple[str, int]]:
             else:
                 raise RunError("the query API did not start")
             # It logs each request: somebody has to read on.
-            with subprocess.Popen(
-                ["cat"], stdin=service.stderr, stdout=subprocess.DEVNULL
-            ) as reader:
-                yield url[1].decode(), service.pid
-                service.terminate()
-                reader.wait()
+            with subprocess.Popen(["cat"], stdin=service.stderr, stdout=subprocess.DEVNULL):
+                try:
+                    yield url[1].decode(), service.pid
+                finally:
+                    # The reader ends with it.
+                    service.terminate()
         finally:
             service.terminate()
 
