@@ -3,6 +3,7 @@
 The experiment of Newt's evaluation of replays (Logothetis et al., SoCC 2013; the thesis on it, section 7.5): 635,000 lines with 1,173,443 different words.
 The text is generated: its common words follow Zipf's law, each other word stands in one line. Outputs are drawn at random, traced and replayed
 in the session that ran the job. Task time is the run time of all tasks by Spark's own events. Each replayed count must be that of the job.
+``plain``: what plain PySpark takes for the program over the lines of one output, in the same session: Spark's own cost of as many tasks.
 """
 
 from __future__ import annotations
@@ -76,13 +77,26 @@ def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, 
             found = dict(chosen.replay().collect())
             seconds = time.perf_counter() - began
             assert all(found[name] == expected[name] for name in names)
-            rows.append((outputs, repeat, chosen.goBackAll().count, seconds))
+            behind = chosen.goBackAll()
+            rows.append((outputs, repeat, behind.count, seconds))
+            if outputs == 1:
+                sc.setJobGroup("look", "look")
+                lines = behind.collect()
+                plain = sc.parallelize([item.value for item in lines], 2 * cores)
+                sc.setJobGroup(f"plain {repeat}", "plain")
+                counted = plain.flatMap(str.split).map(lambda word: (word, 1))
+                assert dict(counted.reduceByKey(add, 2 * cores).collect()) == found
     sc.stop()
     tasks_ms = task_times(events)
     return {
         "outputs": len(expected),
         "run_s": round(run_s, 2),
         "run_task_s": round(tasks_ms[RUN] / 1000, 2),
+        "plain_task_share": round(
+            float(np.median([tasks_ms[f"plain {repeat}"] for repeat in range(repeats)]))
+            / tasks_ms[RUN],
+            5,
+        ),
         "replays": {
             str(outputs): _median(
                 [

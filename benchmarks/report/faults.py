@@ -55,8 +55,10 @@ def replays(rows: Sequence[Row]) -> str:
     """A table a run: by number of outputs the rows, the time of tasks over that of the job, and seconds."""
     parts = []
     for row in rows:
+        plain = row.at("plain_task_share")
+        floor = "" if plain is None else f" Plain PySpark over the line of one output: {plain:.2%}."
         lead = (
-            f"{row.at('lines'):,} lines, {row.at('outputs'):,} words; the job {row.at('run_s'):.0f} s, its tasks {row.at('run_task_s'):.0f} s. Measured at "
+            f"{row.at('lines'):,} lines, {row.at('outputs'):,} words; the job {row.at('run_s'):.0f} s, its tasks {row.at('run_task_s'):.0f} s.{floor} Measured at "
             f"{row.provenance['commit']} (`{row.command}`):"
         )
         lines = (

@@ -130,7 +130,7 @@ FAULTS = (
         "a replay of one output of a word count, share of the run's task time",
         "≤ 0.003",
         at_most("replaying", "replays.1.task_share", 0.003),
-        "a replay runs the tasks that made the output, over all of what they read",
+        "plain PySpark takes as much for as many tasks over that one line",
     ),
     Target(
         "the same, seconds of a session that is there",
@@ -142,6 +142,24 @@ FAULTS = (
         "≤ 0.62",
         at_most("sift", worst("programs", "of_job"), 0.62),
         "each run over some rows starts tasks of its own",
+    ),
+    Target(
+        "a job that can be watched and is not, processor time over the job captured without",
+        "≤ 1.05",
+        at_most("watching", "allowed.cpu_ratio.median", 1.05),
+        "its functions do next to nothing for a record",
+    ),
+    Target(
+        "the same, a condition on each record of two operators",
+        "≤ 1.05",
+        at_most("watching", "condition.cpu_ratio.median", 1.05),
+        "a test of a record takes longer than its function",
+    ),
+    Target(
+        "the same, the time of two operators' records",
+        "≤ 1.10",
+        at_most("watching", "latency.cpu_ratio.median", 1.1),
+        "two looks at the clock take longer than the function",
     ),
     Target(
         "a faulty actor among 42 by 20 bad and 20 good outputs, from magnitude 5 first in each of the runs",
@@ -170,7 +188,9 @@ ARRAYS = (
 STREAMS_AND_ERASURE = (
     Target("streams recorded over plain, time of a batch", "≤ 1.03", not_kept),
     Target(
-        "a plan of an erasure over 100 applications and 10 million rows, seconds", "≤ 30", not_kept
+        "a plan of an erasure over 100 applications and 10 million rows, seconds",
+        "≤ 30",
+        at_most("erasure", "plan_s", 30, rows=10_000_000, applications=100),
     ),
 )
 
