@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lineage.options import opened, print_json
+from lineage.options import opened, print_json, with_store
 from lineage.terminal import echo
 from lineage.tracing import START_ITEMS, TABLE_ITEMS, item_line
 from lineage_core.tracing.trace_result import Direction
@@ -138,7 +138,7 @@ def _rows(group: Group) -> str:
 def print_warnings(warnings: Sequence[str]) -> None:
     """Print the warnings of an answer."""
     for warning in warnings:
-        echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {with_store(warning)}", err=True)
 
 
 def print_reasons(exact: bool, reasons: Sequence[str]) -> None:

@@ -13,7 +13,7 @@ from functools import partial
 from pathlib import Path
 from typing import IO
 
-from lineage.options import opened, print_json, warning_if_partial
+from lineage.options import opened, print_json, warning_if_partial, with_store
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.exports import FORMATS, ExportError, ExportOptions, Format, format_for, format_of
@@ -81,7 +81,7 @@ def export_trace(
     with opened(url) as access:
         summary = access.export(question, chosen.name, output, options)
     for warning in summary.warnings:
-        echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {with_store(warning)}", err=True)
     if not summary.exact:
         for reason in summary.reasons:
             echo(f"lineage: not exact: {reason}", err=True)

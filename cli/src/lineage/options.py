@@ -5,10 +5,13 @@ from __future__ import annotations
 import functools
 import json
 import os
+import re
+import shlex
 import signal
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from types import FrameType
 from typing import TYPE_CHECKING, Annotated, Any, ParamSpec
 
@@ -32,6 +35,11 @@ EXIT_TIME_UP = 124
 """As that of ``timeout`` of coreutils."""
 GRACE_S = 2.0
 """Seconds after its timeout in which a command may still end by its own check of the budget; then it is interrupted."""
+
+_WORD = r"""(?:'[^']*'|"[^"]*"|[\w@%+=:,./-])+"""
+_COMMAND = re.compile(rf"lineage (?:back|forward) {_WORD} --app {_WORD}(?<![,.:])", re.ASCII)
+"""A command in a text, as :func:`shlex.join` writes it."""
+_OPENED: ContextVar[str] = ContextVar("lineage_opened_store", default="")
 
 StoreOption = Annotated[
     str,
@@ -75,6 +83,19 @@ def store_to_name(url: str) -> str:
     return next(iter(redact_arguments([url])))
 
 
+def store_option(url: str) -> str:
+    """What a command that is printed ends with, to come to the same store; empty where that is the default."""
+    store = store_to_name(url)
+    return f" --store {shlex.quote(store)}" if store else ""
+
+
+def with_store(text: str) -> str:
+    """A warning or an error whose commands name the store that this command has opened."""
+    url = _OPENED.get()
+    option = store_option(url) if url else ""
+    return _COMMAND.sub(lambda command: command[0] + option, text) if option else text
+
+
 def reported(command: Callable[P, None]) -> Callable[P, None]:
     """Turn expected errors into one line on stderr (with --json also an object) and exit code 2."""
 
@@ -94,7 +115,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             if options.get("as_json"):
                 kind = getattr(error, "kind", type(error).__name__)
                 print_json({"error": {"type": kind, "message": str(error)}})
-            echo(f"lineage: {error}", err=True)
+            echo(f"lineage: {with_store(str(error))}", err=True)
             late = isinstance(error, TimeUpError)
             raise typer.Exit(EXIT_TIME_UP if late else EXIT_ERROR) from None
 
@@ -180,4 +201,5 @@ def opened(url: str) -> Access:
     load_numpy()
     from lineage.access import open_access
 
+    _OPENED.set(url)
     return open_access(url)

@@ -11,6 +11,7 @@ from lineage.access import StoredAccess
 from lineage.background.client import StartOutcome, begin
 from lineage.background.sessions import idle_s
 from lineage.linking import fill_lake, link_folders
+from lineage.options import store_option
 from lineage.terminal import echo
 from lineage.verdicts import answers_words
 from lineage_core.contract.verdict import Verdict
@@ -67,14 +68,17 @@ def summarise(url: str, notes: RunNotes, *, as_json: bool) -> None:
                 if app in names:
                     access = StoredAccess(store, url)
                     verdict = access.answerable(app, verdict_of(store, app), CHECKED_S).to_json()
-                    found = {"died_on": culprits(store, url, app), "failed": failed(store, app)}
+                    found = {
+                        "died_on": culprits(store, url, app),
+                        "failed": failed(store, url, app),
+                    }
                     summaries.append({"app": app, "name": names[app]} | found | verdict)
     summaries += [_sent(app, kafka, notes.apps[app]) for app, kafka in notes.kafka.items()]
     if as_json:
         echo(json.dumps({"applications": summaries}, ensure_ascii=False), err=True)
         return
     for summary in summaries:
-        echo(_summary(summary), err=True)
+        echo(_summary(summary, store_option(url)), err=True)
     for app in notes.apps.keys() - {summary["app"] for summary in summaries}:
         echo(f"lineage: {app}: nothing of it is in {url}", err=True)
     for reason in notes.uncaptured or (() if notes.apps else ("no SparkContext was started",)):
@@ -97,16 +101,18 @@ def culprits(store: GraphStore, url: str, app: str) -> list[str]:
     ]
     count = sum(group.count for group in answer.groups)
     more = count - len(shown)
-    return [*shown, f"{more:,} more: lineage back {places[0]}"] if more else shown
+    command = f"lineage back {places[0]} --app {app}{store_option(url)}"
+    return [*shown, f"{more:,} more: {command}"] if more else shown
 
 
-def failed(store: GraphStore, app: str) -> list[dict[str, str]]:
+def failed(store: GraphStore, url: str, app: str) -> list[dict[str, str]]:
     """Actions on DataFrames that failed, with the commands that find the rows they failed on."""
     actions: list[dict[str, str]] = []
     for node, recipe in islice(failed_recipes(store.graph(app)).items(), ROWS_SHOWN):
         output = recipe.output
         if output.failure is not None:
             command = f"lineage sift {node} --app {app} --fails-with {output.failure.type}"
+            command += store_option(url)
             actions.append({"node": node, "action": output.action, "command": command})
     return actions
 
@@ -117,7 +123,8 @@ def _sent(app: str, kafka: str, folder: Path) -> dict[str, Any]:
     return {"app": app, "kafka": kafka, "spool": str(folder.parent), "waiting_files": len(waiting)}
 
 
-def _summary(summary: dict[str, Any]) -> str:
+def _summary(summary: dict[str, Any], store: str) -> str:
+    """What people read. ``store``: what commands end with."""
     if "kafka" in summary:
         app, kafka, spool = summary["app"], summary["kafka"], summary["spool"]
         if summary["waiting_files"]:
@@ -125,7 +132,7 @@ def _summary(summary: dict[str, Any]) -> str:
                 f"lineage: {app}: lineage waits in {spool}, Kafka at {kafka} did not take it; "
                 f"next: lineage send --spool {spool}"
             )
-        return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}"
+        return f"lineage: {app}: sent to Kafka at {kafka}; next: lineage verify --wait {app}{store}"
     app, flows, blocks = summary["app"], summary["flows"], summary["blocks"]["received"]
     verdict = Verdict.from_json(summary)
     if not verdict.complete or not verdict.answerable:
@@ -139,14 +146,14 @@ def _summary(summary: dict[str, Any]) -> str:
     if recipes:
         recipe_count = "1 recipe" if recipes == 1 else f"{recipes:,} recipes"
         flow_counts = f"{flow_counts}, {recipe_count}" if blocks else recipe_count
-    lines = [f"lineage: {app}: {state}, {flow_counts}; next: {following}"]
+    lines = [f"lineage: {app}: {state}, {flow_counts}; next: {following}{store}"]
     lines += [f"lineage:   {reason}" for reason in summary["reasons"][:3]]
     lines += [f"lineage:   can't be traced: {refusal.text}" for refusal in verdict.refusals[:3]]
     set_aside = sum(verdict.set_aside.values())
     if set_aside:
         count = "1 record was" if set_aside == 1 else f"{set_aside:,} records were"
         lines.append(
-            f"lineage:   {count} set aside, as functions failed on them: lineage quarantine {app}"
+            f"lineage:   {count} set aside, as functions failed on them: lineage quarantine {app}{store}"
         )
     lines += [f"lineage:   a task died while working on {row}" for row in summary["died_on"]]
     lines += [

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import typer
 
-from lineage.options import opened, print_json, store_to_name
+from lineage.options import opened, print_json, store_to_name, with_store
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item
@@ -62,7 +62,7 @@ def ask(url: str, question: TraceQuery, *, as_json: bool, pairs: bool = False) -
 
 def _show(answer: Answer, store: str) -> None:
     for warning in answer.warnings:
-        echo(f"lineage: {warning}", err=True)
+        echo(f"lineage: {with_store(warning)}", err=True)
     # A row that two nodes read is two items.
     shown = [item_line(item) for group in answer.start for item in group.items[:START_ITEMS]]
     for line in dict.fromkeys(shown):
@@ -80,7 +80,7 @@ def _show(answer: Answer, store: str) -> None:
         echo("")
         echo("not exact:", fg=typer.colors.YELLOW)
         for reason in answer.reasons:
-            echo(f"  {reason}")
+            echo(f"  {with_store(reason)}")
 
 
 def show_group(

@@ -366,6 +366,7 @@ def test_run_sums_up_what_was_captured(stand_in: Path, here: Path) -> None:
         "lineage: new: complete, answerable, 10 flows in 3 blocks; next: lineage back"
     )
     assert as_json("back", "write#0#1")["app"] == "new"
+    assert "--store" not in line
     assert (here / ".lineage/spool/of another run at once/driver.jsonl").exists()
     assert [one["app"] for one in as_json("apps")] == ["new", "app-1"]
     stand_in.write_text(
@@ -373,6 +374,13 @@ def test_run_sums_up_what_was_captured(stand_in: Path, here: Path) -> None:
     )
     (told,) = json.loads(run_command("run", "--json", "job.py").stderr)["applications"]
     assert (told["app"], told["complete"]) == ("new", True)
+    (here / "else where").mkdir()
+    (here / ".lineage/lineage.db").rename(here / "else where/lineage.db")
+    elsewhere = "sqlite:///else where/lineage.db"
+    line = run_command("--store", elsewhere, "run", "job.py").stderr.splitlines()[0]
+    assert line.endswith(
+        "; next: lineage back OUTPUT_FILE:LINE --store 'sqlite:///else where/lineage.db'"
+    )
 
 
 def test_run_says_why_nothing_was_captured(stand_in: Path, here: Path) -> None:

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from lineage.access import StoredAccess
 from lineage.main import app as command_line
-from lineage.options import store_to_name
+from lineage.options import opened, store_to_name, with_store
 from lineage.tracing import show_group
 from lineage_core.contract.message import Begin, Register, SinkFile, SinkFiles
 from lineage_core.contract.verdict import ARRAY
@@ -25,7 +25,7 @@ from lineage_query.answers import Answer, Item
 from lineage_query.next_job_search import FILES_MAX, with_next_jobs
 from lineage_query.next_jobs import ALL_JOBS, NextJob
 from lineage_query.trace_query import TraceQuery
-from lineage_store.errors import StoreUnavailableError
+from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.api_server import serving
 from tests.support.stored_lineage import LINES, store_run
@@ -116,6 +116,18 @@ def test_the_command_names_the_store_that_was_asked(
 
 def test_the_command_has_no_password_of_the_store() -> None:
     assert store_to_name("https://me:secret@host/") == "https://me:***@host/"
+
+
+def test_commands_in_warnings_name_the_store_that_was_asked(store: SqliteStore) -> None:
+    url = f"sqlite:///{store.path.parent}/its store.db"
+    words = ["lineage", "forward", "/data/it's one#3", "--app", "app-1"]
+    warning = f"to trace them further, run `lineage forward` on a machine with Spark, or {shlex.join(words)}"
+    assert with_store(warning) == warning
+    with pytest.raises(StoreError), opened(url):
+        pass
+    command = with_store(f"{warning}; and so on").partition(", or ")[2]
+    assert command.endswith("; and so on")
+    assert shlex.split(command.removesuffix("; and so on")) == [*words, "--store", url]
 
 
 def _printed(*arguments: str) -> str:
