@@ -62,16 +62,23 @@ def spool_chain(
         ]
         sink.write_text("".join(f"{number}: {row}\n" for row in rows))
         app = f"app-{number}"
-        _spool_job(Spool(spool, app), source, sink, rows, started_at=1000.0 * number)
+        spool_job(Spool(spool, app), source, sink, rows, started_at=1000.0 * number)
         chain.files.append(sink)
         chain.apps.append(app)
         meanwhile(chain)
     return chain
 
 
-def _spool_job(
-    spool: Spool, source: Path, sink: Path, rows: list[list[int]], *, started_at: float
+def spool_job(
+    spool: Spool,
+    source: Path,
+    sink: Path,
+    rows: list[list[int]],
+    *,
+    started_at: float,
+    newlines: tuple[tuple[int, int], ...] = (),
 ) -> None:
+    """A job that makes each row of a file of some rows of another one. ``newlines``: in rows of its own, each with how many."""
     app = spool.app
     spool.begin(started_at, f"job {app}")
     spool.node("0", "source", "textFile", alias="read", path=str(source))
@@ -90,7 +97,9 @@ def _spool_job(
     one = flows(BlockId("1", 0, 0, 0), "0#0", "1#0", list(zip(rows, range(9), strict=False)), app)
     count = len(source.read_text().splitlines())
     reads = (Read(space="0#0", rows=count, exhausted=True),)
-    spool.task("1", 0, 0, [one], flows=one.rows, reads=reads, rows=len(rows), stage=0)
+    spool.task(
+        "1", 0, 0, [one], flows=one.rows, reads=reads, rows=len(rows), stage=0, newlines=newlines
+    )
     spool.job("1", n1=1)
     out = sink.stat()
     file = SinkFile(

@@ -640,7 +640,7 @@ def test_bytes_of_files_are_linked_where_they_overlap(here: Path) -> None:
     assert found == {0: ("0-99", True), 1: ("0-199", True), 2: ("100-199", False)}
 
 
-def test_bytes_of_files_are_not_linked_between_applications_which_is_said(here: Path) -> None:
+def test_bytes_of_files_that_were_never_there_end_a_trace_which_is_said(here: Path) -> None:
     def copied(read: str, written: str) -> tuple[str, str, str]:
         with LineageApi("copy") as api:
             api.register("copy", kind="sink")
@@ -665,7 +665,84 @@ def test_bytes_of_files_are_not_linked_between_applications_which_is_said(here: 
         assert (of_app.complete, of_all.complete) == (True, False)
         (gap,) = of_all.not_queried
         assert gap.app == app
-        assert f"whether another one {verb} those of {end}" in gap.reason
+        assert f"whether another application {verb} these parts" in gap.reason
+
+
+def test_parts_that_a_program_reads_again_go_on_elsewhere_too(here: Path) -> None:
+    out = here / "out.bin"
+    with LineageApi("copy") as copy:
+        copy.register("copy")
+        copy.register("parse", kind="sink")
+        with copy.task("copy"):
+            copy.add_input(copy.location("in.bin", 0, 10))
+            copy.add_output(copy.location("out.bin", 0, 100))
+            out.write_bytes(bytes(100))
+        with copy.task("parse"):
+            copy.add_input(copy.location("out.bin", 0, 50))
+            copy.add_output("parse#0#0")
+    with LineageApi("look") as look:
+        look.register("look", kind="sink")
+        with look.task("look"):
+            look.add_input(look.location("out.bin", 40, 30))
+            look.add_output("look#0#0")
+    start, _, _ = copy.location("in.bin", 0, 1).partition("-")
+    with stored(here) as access:
+        answer = access.ask(TraceQuery(Direction.FORWARD, (start,), app=copy.app, all_jobs=True))
+        by_file = access.ask(TraceQuery(Direction.BACKWARD, ("look#0#0",), all_jobs=True))
+    found = {item.location or item.address for group in answer.groups for item in group.items}
+    assert found == {"parse#0#0", "look#0#0", f"{out.resolve()}@70+30"}
+    assert (answer.exact, answer.complete) == (True, True)
+    # Of the file that was never there no state is known.
+    assert [group.what for group in by_file.groups] == ["in.bin"]
+    assert not by_file.complete
+
+
+def test_versions_of_files_are_those_of_the_commits_of_tasks(here: Path) -> None:
+    def read(name: str) -> LineageApi:
+        with LineageApi("look") as api:
+            api.register("look", kind="sink")
+            with api.task("look"):
+                api.add_input(api.location(name, 0, 4))
+                api.add_output("look#0#0")
+                if name == "changes":
+                    (here / name).write_bytes(b"now it is longer")
+        return api
+
+    def reasons(api: LineageApi) -> str:
+        with stored(here) as access:
+            answer = access.ask(
+                TraceQuery(Direction.BACKWARD, ("look#0#0",), app=api.app, all_jobs=True)
+            )
+        assert not answer.complete
+        return " ".join(gap.reason for gap in answer.not_queried)
+
+    with LineageApi("write") as api:
+        api.register("write", kind="sink")
+        with api.task("write"):
+            for name in ("late", "changes", "moved"):
+                api.add_output(api.location(name, 0, 4))
+                (here / name).write_bytes(name[:4].encode())
+            (here / "moved").rename(here / "away")
+        (here / "late").write_bytes(b"and more, which nobody wrote")
+        (here / "away").rename(here / "moved")
+    # What was written after the task was committed is not of it.
+    assert "it wrote 4 bytes of" in reasons(read("late"))
+    assert "it wrote a version of unknown size and time" in reasons(read("moved"))
+    assert "read several versions of" in reasons(read("changes"))
+
+
+def test_a_file_that_is_written_after_it_was_read_is_refused(here: Path) -> None:
+    (here / "a").write_bytes(b"before")
+    with LineageApi("in turn") as api:
+        for node in ("look", "edit"):
+            api.register(node, kind="sink")
+        with api.task("look"):
+            api.add_input(api.location("a", 0, 6))
+            api.add_output("look#0#0")
+        with api.task("edit"):
+            api.add_output(api.location("a", 0, 6))
+    reasons = judged(here, api.app).reasons
+    assert any("is written after parts of it were read" in reason for reason in reasons)
 
 
 def test_a_file_that_is_read_and_written_in_place_is_refused(here: Path) -> None:

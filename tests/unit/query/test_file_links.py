@@ -19,10 +19,15 @@ from lineage_core.contract.message import (
 from lineage_core.contract.times import time_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.all_jobs import FileLinks
+from lineage_query.engine import QueryEngine
 from lineage_query.job_links import NAMED_MAX, FileNode
 from lineage_query.rows.reader import RowReader
+from lineage_query.trace_query import TraceQuery
 from lineage_store.dataset_paths import table_of_database
+from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
+from tests.support.chained_runs import spool_job
+from tests.support.spool_builder import Spool
 
 PATH = "/data/part-00000"
 WRITER = FileNode("writer", "0")
@@ -272,3 +277,26 @@ def test_a_file_that_was_touched_is_the_same(store: SqliteStore) -> None:
             (other, PATH, True)
         ]
         assert (links.nodes, links.refused) == ((), ())
+
+
+def test_a_record_of_several_lines_goes_on_by_each_of_them(tmp_path: Path) -> None:
+    source, middle, sink = (tmp_path / name for name in ("in", "mid", "out"))
+    source.write_text("a\nb\n")
+    middle.write_text("a\nstill a\nb\n")
+    sink.write_text("of a\nof still a\nof b\n")
+    spool = tmp_path / "spool"
+    spool_job(Spool(spool, "app-1"), source, middle, [[0], [1]], started_at=1e3, newlines=((0, 1),))
+    spool_job(Spool(spool, "app-2"), middle, sink, [[0], [1], [2]], started_at=2e3)
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        ingest_all(store, spool)
+        engine = QueryEngine(store, RowReader())
+        for direction, file, expected in (
+            (Direction.FORWARD, source, {1: {1, 2}, 2: {3}}),
+            (Direction.BACKWARD, sink, {1: {1}, 2: {1}, 3: {2}}),
+        ):
+            end = sink if file == source else source
+            for line, lines in expected.items():
+                answer = engine.ask(TraceQuery(direction, (f"{file}:{line}",), all_jobs=True))
+                found = {item.location for group in answer.groups for item in group.items}
+                assert found == {f"{end}:{number}" for number in lines}
+                assert (answer.exact, answer.complete) == (True, True)

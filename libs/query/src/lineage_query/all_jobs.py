@@ -9,7 +9,7 @@ with both versions. After Logothetis et al., Scalable Lineage Capture for Debugg
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +23,7 @@ from lineage_core.tracing.budget import (
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.collected_rows import CollectedLinks
+from lineage_query.file_parts import region_of_parts
 from lineage_query.job_links import (
     NAMED_MAX,
     FileCopy,
@@ -31,6 +32,7 @@ from lineage_query.job_links import (
     location_of,
     others_text,
 )
+from lineage_query.part_links import NotUsedError, PartUses, merged_parts, parts_of
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, LocationError
 from lineage_query.rows.reader import RowReader
@@ -75,6 +77,7 @@ class FileLinks:
         self._tables = TableLinks(store, reader, self._spellings)
         self._unfiled = UnfiledLinks(store, direction, self._spellings)
         self.collected = CollectedLinks(store, direction)
+        self.parts = PartUses(store, reader, direction)
         self.copies: dict[FileCopy, None] = {}
         self._links: dict[tuple[FileNode, str, bool], JobLinks] = {}
         self._links_of_tables: dict[tuple[FileNode, str, bool], RowLinks] = {}
@@ -200,6 +203,8 @@ class _EndRows:
     def all(self) -> Iterator[Group]:
         for node, group in self.groups.items():
             items = tuple(self.items[node])
+            if is_file_node(node.node):
+                items = merged_parts(items)
             yield replace(group, items=items, count=len(items))
 
 
@@ -228,6 +233,24 @@ class _PendingRows:
         _check_most(self._queued, QUEUED_MAX, "rows")
         for node in nodes:
             self.nodes.setdefault(node, {}).setdefault(row, []).append(item)
+
+    def not_used(
+        self, unused: Set[tuple[FileNode, Location]]
+    ) -> Iterator[tuple[FileNode, Group, Item]]:
+        """Items that no node used. ``unused``: nodes, with the rows of files of theirs that they did not use."""
+        if not unused:
+            return
+        used = {
+            id(item)
+            for node, rows in self.nodes.items()
+            for row, items in rows.items()
+            if (node, row) not in unused
+            for _, _, item in items
+        }
+        for node, rows in self.nodes.items():
+            for row, items in rows.items():
+                if (node, row) in unused:
+                    yield from (entry for entry in items if id(entry[2]) not in used)
 
     def reasons(self, node: FileNode, rows: Sequence[Location], problem: str) -> list[str]:
         """Why a trace can't go on from rows at a node."""
@@ -267,6 +290,7 @@ def follow_across_applications(
     answers, refused = list[Answer](), dict[NotQueried, None]()
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
+    unused: set[tuple[FileNode, Location]] = set()
     queries = items = 0
     if not first.start and not first.groups:
         verb = "wrote" if first.direction is Direction.BACKWARD else "read"
@@ -286,8 +310,16 @@ def follow_across_applications(
                 # The trace may continue from the queried rows themselves: rows of a source in a backward trace.
                 for group in answer.start:
                     refused.update(_queue_rows(answer, group, links, pending, None))
+            for group in answer.parts_passed:
+                origin = FileNode(group.app or answer.app, group.node)
+                refused.update(
+                    _queue_parts(
+                        answer.direction, origin, group, links, pending, ends, is_passed=True
+                    )
+                )
             for group in answer.groups:
                 refused.update(_queue_rows(answer, group, links, pending, ends))
+            refused.update(dict.fromkeys(answer.parts_unknown))
         _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")
         for node, rows in pending.nodes.items():
             new_rows = [row for row in rows if (node, row) not in visited]
@@ -305,6 +337,8 @@ def follow_across_applications(
                     unfollowed.append(trace_rows())
                 except StoreUnavailableError:
                     raise
+                except NotUsedError:
+                    unused.update((node, row) for row in query_rows)
                 except LineageError as problem:
                     current_budget().check()
                     for reason in pending.reasons(node, query_rows, str(problem)):
@@ -314,6 +348,8 @@ def follow_across_applications(
                 if (node, row) in stopped:
                     for origin, group, item in rows[row]:
                         ends.add(origin, group, item)
+        for origin, group, item in pending.not_used(unused):
+            ends.add(origin, group, item)
     return _composed(answers, tuple(ends.all()), tuple(refused), tuple(links.copies))
 
 
@@ -334,14 +370,9 @@ def _queue_rows(
             "ask for fewer rows",
         )
     origin = FileNode(group.app or answer.app, group.node)
+    if is_file_node(group.node):
+        return _queue_parts(answer.direction, origin, group, links, pending, ends)
     refused: dict[NotQueried, None] = {}
-    if ends is not None and group.items and is_file_node(group.node):
-        other_verb = "wrote" if answer.direction is Direction.BACKWARD else "read"
-        reason = (
-            f"parts of files are linked within an application: whether another one {other_verb} those of {group.what}, "
-            "and in which version, is not known"
-        )
-        refused[NotQueried(origin.app, reason)] = None
     locations: Sequence[Location | None] = [location_of(item) for item in group.items]
     if group.path is None:
         locations = links.collected.places(origin.app, origin.node, group.items, locations)
@@ -359,16 +390,72 @@ def _queue_rows(
             continue
         job_links, linked_rows = links_of_paths[location.path]
         refused.update(dict.fromkeys(job_links.refused))
-        pending.add(job_links.nodes, location, (origin, group, item))
-        for copy in job_links.copies:
-            copied_row = replace(location, path=copy.path)
-            pending.add((copy.node,), copied_row, (origin, group, item))
+        for row in _lines_of(item, location):
+            pending.add(job_links.nodes, row, (origin, group, item))
+            for copy in job_links.copies:
+                pending.add((copy.node,), replace(row, path=copy.path), (origin, group, item))
         in_other_files = linked_rows.get(location.number or 0, ())
-        for row in in_other_files:
-            linked_node = FileNode(row.app, row.node)
-            pending.add((linked_node,), row.location, (origin, group, item))
-            pending.versions[linked_node, row.location] = row.versions
+        for linked_row in in_other_files:
+            linked_node = FileNode(linked_row.app, linked_row.node)
+            pending.add((linked_node,), linked_row.location, (origin, group, item))
+            pending.versions[linked_node, linked_row.location] = linked_row.versions
         if not (job_links.nodes or job_links.copies or in_other_files) and ends is not None:
+            ends.add(origin, group, item)
+    return refused
+
+
+def _lines_of(item: Item, location: Location) -> Iterator[Location]:
+    """The places of an item: a record that holds ends of lines is several lines for others."""
+    yield location
+    if location.unit == "line" and location.number is not None:
+        for line in range(location.number + 1, location.number + item.lines):
+            yield replace(location, number=line)
+
+
+def _queue_parts(
+    direction: Direction,
+    origin: FileNode,
+    group: Group,
+    links: FileLinks,
+    pending: _PendingRows,
+    ends: _EndRows | None,
+    *,
+    is_passed: bool = False,
+) -> dict[NotQueried, None]:
+    """The same for parts of a file: each byte goes on by itself. ``is_passed``: the application itself has read some of them again."""
+    if not group.items:
+        return {}
+    location = location_of(group.items[0])
+    if location is None:
+        if ends is None:
+            return {}
+        for item in group.items:
+            ends.add(origin, group, item)
+        verb, other_verb = (
+            ("read", "wrote") if direction is Direction.BACKWARD else ("wrote", "read")
+        )
+        reason = (
+            f"in which version it {verb} {group.what} was not recorded: whether another application {other_verb} these parts "
+            "of it is not known"
+        )
+        return {NotQueried(origin.app, reason): None}
+    whole = rest = region_of_parts(item.address for item in group.items)
+    job_links = links.of(origin, location.path, is_end=ends is not None)
+    refused = dict.fromkeys(job_links.refused)
+    ways = [(node, location.path) for node in job_links.nodes]
+    ways += [(copy.node, copy.path) for copy in job_links.copies]
+    for far, path in ways:
+        used = links.parts.of(far, whole)
+        for place, item in parts_of(group.items, used):
+            assert place is not None
+            pending.add((far,), replace(place, path=path), (origin, group, item))
+        rest -= used
+        if rest and direction is Direction.BACKWARD:
+            refused[links.parts.unwritten(far, origin.app, path, rest)] = None
+    if is_passed:
+        rest -= links.parts.of(origin, whole)
+    if ends is not None:
+        for _, item in parts_of(group.items, rest):
             ends.add(origin, group, item)
     return refused
 
@@ -431,7 +518,7 @@ def regions_of_locations(
     regions_by_space: dict[str, list[Region]] = {}
     for location in locations:
         node_location = replace(location, path=node_locations.spelled(location.path))
-        if node_locations.unit(node, node_location.path) != node_location.unit:
+        if not node_locations.names(node, node_location):
             raise LocationError(f"{node} counts the rows of {location.path} in another unit")
         for space, region in node_locations.items_at(node, node_location).items():
             regions_by_space.setdefault(space, []).append(region)

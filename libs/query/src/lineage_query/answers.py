@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
+
+import numpy as np
 
 from lineage_core.contract.address import OPAQUE_SPACE, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, NodeRecord
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.reasons import LISTED_MAX, cut_text, listed_reasons
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.joined_items import Combination, ItemName
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
+from lineage_query.file_parts import listed_slice, part_address
 from lineage_query.names import Names
 from lineage_query.next_jobs import NextJob
 from lineage_query.opaque import opaque_texts
@@ -21,6 +25,7 @@ from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.rows.bound_rows import LocatedRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
+from lineage_query.rows.places import part_of_file
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 from lineage_query.values import item_values
 from lineage_store.paths import shown_path
@@ -31,22 +36,26 @@ INCOMPLETE = "items may be missing"
 """The warnings give the reason."""
 NOT_QUERIED_MAX = 1_000
 """Applications and nodes that an answer lists as not queried."""
+PART_VALUED_MAX = 10_000
+"""Bytes of a part of a file up to which it is shown with what the program said of it."""
 ITEMS_AT_ONCE = 10_000
 """Items in memory together where all are listed."""
 
 
 @dataclass(frozen=True, slots=True)
 class Item:
-    """One item; ``location`` and ``text`` are None if no readable file has them.
+    """One item, or a part of a file of whose bytes programs named some; ``location`` and ``text`` are None if no readable file has them.
 
     ``binding``: the evidence that the text is that of the row the job processed; None if the text is stored with the
-    lineage, or there is no text. With ``now`` the text is the current one at that position.
+    lineage, or there is no text. With ``now`` the text is the current one at that position. ``lines``: how many lines of
+    the file it takes, from ``location`` on; it is not in JSON.
     """
 
     address: str
     location: str | None
     text: str | None
     binding: Binding | None = None
+    lines: int = field(default=1, compare=False)
 
     @property
     def shown(self) -> str | None:
@@ -106,7 +115,8 @@ class Group:
     def heading(self, app: str = "") -> str:
         """A heading for the items. ``app``: their application, if the answer has several."""
         of = f" of {self.path}" if self.path else f" of {self.what or 'node'}"
-        rows = _rows_text(self.count)
+        parts = "1 part" if self.count == 1 else f"{self.count:,} parts"
+        rows = parts if is_file_node(self.node) else _rows_text(self.count)
         changed = ", gone since" if self.gone else ", changed since" if self.changed else ""
         whose = f", {app}" if app else ""
         return f"{rows}{of} ({self.label}{whose}{changed})"
@@ -247,6 +257,8 @@ class Answer(NotebookDisplay):
     first of ``containers_total``, those of most rows first, and ``outside`` are the rows that lie in none.
     ``reasons``, ``warnings`` and ``not_queried`` are the first of many, the last entry says how many are left out.
     ``pairs``: which rows of its groups were joined with each other; None: not known for such an answer.
+    ``parts_passed``, ``parts_unknown``: for traces through all jobs, not in JSON: parts of files on the way that other applications may have
+    read, too, and those that the application read in a file of its own without having written them.
     """
 
     app: str
@@ -266,6 +278,8 @@ class Answer(NotebookDisplay):
     containers_total: int = 0
     outside: tuple[RowsOutside, ...] = ()
     pairs: Pairs | None = None
+    parts_passed: tuple[Group, ...] = field(default=(), compare=False)
+    parts_unknown: tuple[NotQueried, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "reasons", listed_reasons(self.reasons))
@@ -470,10 +484,11 @@ class Composer:
         for space in sorted(node_items.spaces, key=order_of):
             region = node_items.spaces[space]
             if limit is not None:
-                region = region.slice(0, limit - len(items))
-            if region.count == 0:
+                region = listed_slice(node_items.node, region, 0, limit - len(items))
+            if not region:
                 continue
-            more, file_status = self._items(space, region, record, texts=texts)
+            list_items = self._parts if is_file_node(node_items.node) else self._items
+            more, file_status = list_items(space, region, record, texts=texts)
             items += more
             file_statuses.add(file_status)
         return Group(
@@ -527,6 +542,41 @@ class Composer:
                 items, _ = self._items(space, part, record, texts=texts)
                 yield space, part.positions(), items
 
+    def _parts(
+        self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
+    ) -> tuple[list[Item], FileStatus]:
+        """The runs of a region of the bytes of a file."""
+        current_budget().check()
+        node = parse_space(space).name
+        paths = [
+            shown_path(part.path, None if record is None else record.path)
+            for part in self._locations.parts_of(space, region)
+        ]
+        items = [
+            Item(
+                part_address(self._names.space(space), first, last),
+                str(part_of_file(paths[0], first, last)) if paths else None,
+                self._value_of_part(space, first, last) if texts else None,
+            )
+            for first, last in region
+        ]
+        for item in items:
+            current_budget().count_name(item.location or item.address)
+        file_status = worst(self._locations.file_statuses(node).values())
+        if paths and has_changed(file_status):
+            change = "no longer exists" if file_status == "gone" else "has changed since"
+            self.warnings[f"{paths[0]} {change}"] = None
+        return items, file_status
+
+    def _value_of_part(self, space: str, first: int, last: int) -> str | None:
+        """What a program said that a part of a file is, if it said one thing of all of it."""
+        if last - first >= PART_VALUED_MAX:
+            return None
+        values = item_values(self._graph, space, np.arange(first, last + 1, dtype=np.uint64))
+        _count_texts(values)
+        # It stands at the first byte of what one call put out; adjacent ones are one part here.
+        return values[first] if list(values) == [first] else None
+
     def _items(
         self, space: str, region: Region, record: NodeRecord | None, *, texts: bool
     ) -> tuple[list[Item], FileStatus]:
@@ -553,9 +603,9 @@ class Composer:
             items += [
                 Item(f"{shown}#{position}", place, recorded_texts[position])
                 if position in recorded_texts
-                else Item(f"{shown}#{position}", place, text, binding)
-                for (position, place), text, binding in zip(
-                    placed_positions, rows.texts, rows.bindings, strict=True
+                else Item(f"{shown}#{position}", place, text, binding, lines)
+                for (position, place), text, binding, lines in zip(
+                    placed_positions, rows.texts, rows.bindings, rows.lines, strict=True
                 )
             ]
         return items, worst({rows.file_status for rows in file_rows})

@@ -100,6 +100,10 @@ def composed(
         complete=all(answer.complete for answer in answers) and not all_not_queried,
         apps=apps,
         not_queried=all_not_queried,
+        parts_passed=tuple(
+            _of_app(group, answer.app) for answer in answers for group in answer.parts_passed
+        ),
+        parts_unknown=tuple(gap for answer in answers for gap in answer.parts_unknown),
     )
 
 

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Protocol
 
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.verdict import ARRAY
+from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer
 from lineage_query.collected_rows import CellBackend, regions_of_rows
 from lineage_query.composing import query_all
@@ -28,6 +31,7 @@ from lineage_query.trace_query import LEVELS, TraceQuery
 from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
+    from lineage_core.contract.region import Region
     from lineage_query.job_links import FileNode
     from lineage_query.levels import RowCounts
     from lineage_query.run_difference import RunDifference
@@ -248,6 +252,7 @@ class QueryEngine:
         """Continue an answer through all jobs; ``first`` lists all of its items, to ``query``. Raises as :meth:`trace`."""
         # As above.
         from lineage_query.all_jobs import follow_across_applications, regions_of_locations
+        from lineage_query.part_links import PARTS_OF_ARRAYS, lines_of_part, refuse, trace_in_parts
 
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
@@ -264,7 +269,10 @@ class QueryEngine:
                 regions = regions_of_rows(rows) or regions_of_locations(
                     self._tracer.locations(node.app), node.node, rows
                 )
-            rows_query = replace(base, app=node.app, regions=regions)
+            return trace_regions(node.app, regions)
+
+        def trace_regions(app: str, regions: Mapping[str, Region]) -> Answer:
+            rows_query = replace(base, app=app, regions=regions)
             return self._listed(self._trace_plan(rows_query, on_trace=on_trace))
 
         def trace_cells(cells: CellBackend, node: FileNode, rows: Sequence[Location]) -> Answer:
@@ -276,13 +284,37 @@ class QueryEngine:
         ) -> Iterator[tuple[Sequence[Location], Callable[[], Answer]]]:
             with self._limits.working():
                 among = recipe_nodes_among(self._store.graph(node.app).nodes(), (node.node,))
-            if self._cells is not None and any(one.op == ARRAY for one in among):
+            is_array = any(one.op == ARRAY for one in among)
+            if is_array and any(row.unit == "byte" for row in rows):
+                yield rows, partial(refuse, TraceError(PARTS_OF_ARRAYS))
+            elif self._cells is not None and is_array:
                 yield rows, partial(trace_cells, self._cells, node, rows)
             elif among:
                 for row in rows:
-                    yield (row,), partial(trace_row, node, row)
+                    yield from trace_frame_rows(node, row)
+            elif is_file_node(node.node):
+                with self._limits.working():
+                    locations = self._tracer.locations(node.app)
+                    parts = list(
+                        trace_in_parts(
+                            locations, node, rows, first.direction, partial(trace_regions, node.app)
+                        )
+                    )
+                yield from parts
             else:
                 yield rows, partial(trace_records, node, rows)
+
+        def trace_frame_rows(
+            node: FileNode, row: Location
+        ) -> Iterator[tuple[Sequence[Location], Callable[[], Answer]]]:
+            try:
+                with self._limits.working():
+                    lines = lines_of_part(self._tracer.locations(node.app), node.node, row)
+            except LineageError as problem:
+                yield (row,), partial(refuse, problem)
+                return
+            for line in lines:
+                yield (row,), partial(trace_row, node, line)
 
         return follow_across_applications(
             first, self._store, self._reader, trace_at, self._limits.working, on_answer

@@ -310,7 +310,9 @@ def _uses(
 
     def use(node: str, versions: Collection[FileVersion], *, wrote: bool) -> FileUse:
         statuses = {
-            "unknown" if state == "unseen" else by_state(state, version.size, version.mtime)
+            "unknown"
+            if state == "unseen" or version.is_unknown
+            else by_state(state, version.size, version.mtime)
             for version in versions
         }
         if None in statuses:

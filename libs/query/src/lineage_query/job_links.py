@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from lineage_core.recipe.names import DATABASE_URL
 from lineage_query.answers import Item, NotQueried
+from lineage_query.file_parts import location_of_part
 from lineage_query.rows.places import Location, LocationError, parse_location
 
 NAMED_MAX = 20
@@ -60,6 +61,9 @@ def location_of(item: Item) -> Location | None:
     """Where an item of an answer lies in a file; None: in none."""
     if item.location is None or item.location.startswith(DATABASE_URL):
         return None
+    part = location_of_part(item.address, item.location)
+    if part is not None:
+        return part
     try:
         return parse_location(item.location)
     except LocationError:

@@ -14,6 +14,7 @@ from typing import TypeAlias
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.graph import RECIPE_NODE_KINDS, ContainerRecord
 from lineage_core.contract.message import Begin, Commit
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
 from lineage_core.linking.linker import TaskId
@@ -21,6 +22,7 @@ from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.trace_result import TraceError
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.answers import Answer, Container, Group, RowsOutside
+from lineage_query.file_parts import region_of_parts
 from lineage_query.jobs import full_dataset_name, job_name
 from lineage_query.names import Names, TaskName
 from lineage_query.record_trace import RecordTrace
@@ -221,6 +223,10 @@ class LevelCounter:
     # -- rows ----------------------------------------------------------------------------------
 
     def _add_group(self, counts: RowCounts, application: _Application, group: Group) -> None:
+        if is_file_node(group.node):
+            region = region_of_parts(item.address for item in group.items)
+            self._add_regions(counts, application, group.node, {f"{group.node}#0": region})
+            return
         spaces: dict[str, list[int]] = {}
         placed: dict[_RowsKey, tuple[str, str, list[int]]] = {}
         unplaced = 0

@@ -21,6 +21,7 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Item, order_of
 from lineage_query.blocks import iter_blocks, output_region
+from lineage_query.file_parts import listed_count, listed_slice
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, worst
 from lineage_query.snapshot import ApplicationSnapshot
@@ -109,13 +110,15 @@ class Listing:
         composer = self.opened.composer()
         while at < len(spaces):
             region = node_items.spaces[spaces[at]]
-            if offset >= region.count:
+            if offset >= listed_count(node_items.node, region):
                 at, offset = at + 1, 0
                 continue
             if len(items) >= limit or scanned >= SCANNED_MAX or time.monotonic() > deadline:
                 break
             count = SCAN_AT_ONCE if contains else limit - len(items)
-            part = NodeItems(node_items.node, {spaces[at]: region.slice(offset, count)})
+            part = NodeItems(
+                node_items.node, {spaces[at]: listed_slice(node_items.node, region, offset, count)}
+            )
             group = composer.group(part, None, texts=texts or bool(contains))
             file_statuses.add(group.file_status)
             for item in group.items:

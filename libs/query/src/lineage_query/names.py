@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from lineage_core.contract.address import parse_space, split_address
+import numpy as np
+
+from lineage_core.contract.address import parse_space, split_range
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import AddressError
@@ -16,7 +18,7 @@ from lineage_core.errors import AddressError
 LABEL_MAX = 512
 """Characters of an alias that names a node in addresses; every item has one. Ids of nodes have no more."""
 NAMES_LISTED = 20
-_ADDRESS = re.compile(r"[^/\s]+(?:#(?:\*|\d+(?:\.\d+)?)|@\d+)#\d+")
+_ADDRESS = re.compile(r"[^/\s]+(?:#(?:\*|\d+(?:\.\d+)?)|@\d+)#\d+(?:-\d+)?")
 
 
 _TASK = re.compile(r"(?P<node>[^/\s#]+)#(?P<partition>\d{1,10})\.(?P<attempt>\d{1,18})")
@@ -43,7 +45,7 @@ def parse_task(text: str) -> TaskName | None:
 
 
 def looks_like_address(text: str) -> bool:
-    """Whether a text has the form of an item address (``path:line`` never has)."""
+    """Whether a text has the form of the address of an item, or of a range of items (``path:line`` never has)."""
     return _ADDRESS.fullmatch(text) is not None
 
 
@@ -89,18 +91,18 @@ class Names:
         return self.label(name) + text[len(name) :]
 
     def find(self, address: str, graph: FlowGraph) -> dict[str, Region]:
-        """The items that an address names.
+        """The items that an address names: one, or a range (``read#0#6-9``).
 
         A partition's address without an incarnation refers to all its incarnations.
 
         Raises:
             AddressError: the address can't be read or names no node.
         """
-        text, position = split_address(address)
+        text, first, last = split_range(address)
         space = parse_space(text)
         node = self.node(space.name)
         text = node + text[len(space.name) :]
-        region = Region.from_positions([position])
+        region = Region(np.array([first], np.uint64), np.array([last], np.uint64))
         numbered = [parse_space(other) for other in graph.spaces_of(node)]
         same = [str(o) for o in numbered if o.partition == space.partition and o.incarnation]
         if text.startswith(f"{node}#") and "*" not in text and space.incarnation is None and same:

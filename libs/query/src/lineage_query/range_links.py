@@ -14,6 +14,7 @@ import numpy as np
 
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.message import Begin
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
@@ -176,6 +177,10 @@ class RangeFollower:
         if refusal:
             raise TraceError(refusal)
         opened = self.opened(far.app)
+        if part.unit == "byte" or is_file_node(far.node):
+            raise TraceError(
+                f"{path} is known there by its bytes, each of which goes on by itself: {WITHOUT_SPARK}"
+            )
         if recipe_nodes_among(opened.nodes, (far.node,)):
             raise TraceError(
                 f"rows of {path} are rows of a DataFrame there ({opened.names.label(far.node)}), which are traced by its recipe, a few at a "

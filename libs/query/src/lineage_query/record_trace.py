@@ -12,11 +12,13 @@ import numpy as np
 from lineage_core.contract.address import named_space, parse_space, row_file_space
 from lineage_core.contract.block import I64
 from lineage_core.contract.graph import FlowGraph, LinkRecord, NodeRecord
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.recipe.names import ROW_NAME
 from lineage_core.tracing.joined_items import JoinedItems
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceResult
-from lineage_query.answers import Answer, Composer, NotQueried, respelled
+from lineage_query.answers import Answer, Composer, Group, NotQueried, respelled
+from lineage_query.file_parts import bytes_text
 from lineage_query.names import Names
 from lineage_query.pairs import BEYOND_RECORDS, INCOMPLETE, NOT_SHOWN, Pairs
 from lineage_query.recipe_rows import RecipePlace
@@ -81,7 +83,28 @@ class RecordTrace:
             complete=self.complete,
             not_queried=tuple(self._frames_not_followed()),
             pairs=pairs,
+            parts_passed=tuple(self._parts_passed(composer)),
+            parts_unknown=tuple(self._parts_unknown()),
         )
+
+    def _parts_passed(self, composer: Composer) -> Iterator[Group]:
+        """Parts of files that the application wrote and read again: other applications may have read them, too."""
+        if self.direction is Direction.BACKWARD:
+            return
+        for node, items in self.result.passed.items():
+            if node in self.result.found or not is_file_node(node):
+                continue
+            if self.graph.sink_files(node):
+                yield composer.group(items, None, texts=False)
+
+    def _parts_unknown(self) -> Iterator[NotQueried]:
+        """Parts of files that the application read and wrote, of which it wrote other ones."""
+        for dead_end in self.result.dead_ends:
+            if is_file_node(dead_end.node):
+                record = next((r for r in self.node_records() if r.node == dead_end.node), None)
+                name = dead_end.node if record is None else record.name
+                reason = f"it read {bytes_text(dead_end.region)} of {name}, of which it wrote other parts: who wrote these before is not known"
+                yield NotQueried(self.app, reason, dead_end.node)
 
     def _pairs(self, composer: Composer) -> Pairs | None:
         """Which rows of sources were joined with each other; None for a trace forward."""

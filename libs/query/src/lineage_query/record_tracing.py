@@ -11,7 +11,7 @@ import numpy as np
 from lineage_core.contract.address import OPAQUE_SPACE, SpaceKind, parse_space
 from lineage_core.contract.block import BlockId, Relation
 from lineage_core.contract.graph import NodeRecord, Unit
-from lineage_core.contract.positions import text_position
+from lineage_core.contract.positions import is_file_node, text_position
 from lineage_core.contract.region import Region
 from lineage_core.contract.runs import EMPTY
 from lineage_core.contract.verdict import Verdict
@@ -21,7 +21,8 @@ from lineage_core.tracing.crossing import inputs_of_rows, outputs_of_rows
 from lineage_core.tracing.joined_items import JoinedItems, joined_items
 from lineage_core.tracing.trace_result import Direction, TraceError, TraceResult
 from lineage_core.tracing.walk import NOT_RECORDED
-from lineage_query.blocks import iter_blocks, output_region
+from lineage_query.blocks import input_region, iter_blocks, output_region
+from lineage_query.file_parts import bytes_text
 from lineage_query.finding import (
     UNREAD_REASON,
     FileUse,
@@ -38,7 +39,13 @@ from lineage_query.recipe_rows import RecipePlace, RecipeRowError, node_of_space
 from lineage_query.record_starts import ListedRows, RecordStart
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import FolderError, Location, LocationError, parse_place
+from lineage_query.rows.places import (
+    FolderError,
+    Location,
+    LocationError,
+    PastTheEndError,
+    parse_place,
+)
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache, ApplicationSnapshot
 from lineage_query.trace_query import TASK_LEVELS, TraceQuery
@@ -474,13 +481,32 @@ def _items_at(
     units = {use.node: opened.locations.unit(use.node, location.path) for use in uses}
     if location.number is None and set(units.values()) != {None}:
         return _items_in(opened, place, location, units)
-    if location.unit not in units.values():
+    if not any(opened.locations.names(node, location) for node in units):
         raise LocationError(f"{place} names no row: give {_forms(units.values())}")
     items: dict[str, Region] = {}
-    for node, unit in units.items():
-        if unit == location.unit:
-            items |= opened.locations.items_at(node, location)
+    for node in units:
+        if opened.locations.names(node, location):
+            items |= _used_items(opened, node, location, direction)
     return items
+
+
+def _used_items(
+    opened: ApplicationSnapshot, node: str, location: Location, direction: Direction
+) -> dict[str, Region]:
+    """The items of a node at a place; of the bytes of a file those that the application used."""
+    items = opened.locations.items_at(node, location)
+    if not is_file_node(node):
+        return items
+    region = Region.union(items.values())
+    written, read = (opened.locations.bytes_used(node, wrote=wrote) for wrote in (True, False))
+    if direction is Direction.FORWARD:
+        # What was not read of it went nowhere.
+        return dict.fromkeys(items, region & (read or written))
+    if written and region - written:
+        raise PastTheEndError(
+            f"{location}: {opened.app} recorded no lineage of {bytes_text(region - written)} of this file"
+        )
+    return dict.fromkeys(items, region & (written or read))
 
 
 def _items_in(
@@ -512,8 +538,13 @@ def _check_region(opened: ApplicationSnapshot, space: str, region: Region) -> No
         or not region
     ):
         return
-    refs = opened.graph.blocks_into(space, int(region.first[0]), int(region.last[-1]))
-    beyond = region - output_region(opened.graph, space, refs)
+    first, last = int(region.first[0]), int(region.last[-1])
+    beyond = region - output_region(
+        opened.graph, space, opened.graph.blocks_into(space, first, last)
+    )
+    if is_file_node(node.node) and beyond:
+        # Of a file that was read nobody put the bytes out.
+        beyond -= input_region(opened.graph, space, opened.graph.blocks_from(space, first, last))
     if beyond:
         raise LocationError(f"there is no item {shown}#{int(beyond.first[0])} in this application")
 
@@ -544,6 +575,7 @@ def _forms(units: Iterable[Unit | None]) -> str:
         "line": "PATH:LINE as grep -n prints it",
         "record": "PATH#RECORD, records counted from 0",
         "file": "PATH, for the file was read as a whole",
+        "byte": "PATH@START+LENGTH, for parts of it are known by their bytes",
     }
     return ", or ".join(form for unit, form in forms.items() if unit in set(units))
 

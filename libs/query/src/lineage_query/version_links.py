@@ -190,5 +190,7 @@ def _may_hold(
     application recorded that it wrote exactly this version: a write replaces the file.
     """
     current_budget().check()
+    if read.is_unknown or written.is_unknown:
+        return True
     is_older = read.mtime < written.mtime and not read.has_state_of(written)
     return not is_older and not any(map(read.is_same, overwriting_versions))

@@ -27,6 +27,8 @@ READ_BYTES = 4 << 20
 LINKS_MAX = 40
 """Maximum number of links in a path that Linux follows."""
 MTIME_TOLERANCE_S = 0.002
+UNKNOWN_STATE = 0, -1.0
+"""Size and time of modification of a file of which they are not known, though it is known that it was read or written."""
 """Hadoop keeps milliseconds, file systems nanoseconds."""
 
 _VERSION_FIELDS = ("ETag", "etag", "generation", "VersionId", "version_id")
@@ -205,6 +207,11 @@ def shown_path(path: str, as_named: str | None) -> str:
         near = os.path.relpath(path)
         return path if near.startswith("..") else near
     return path
+
+
+def is_unknown_state(size: int, mtime: float) -> bool:
+    """Whether size and time of modification stand for those that are not known."""
+    return (size, mtime) == UNKNOWN_STATE
 
 
 def file_time_text(mtime: float) -> str:

@@ -34,6 +34,7 @@ from lineage_store.paths import (
     RowsError,
     Spellings,
     file_time_text,
+    is_unknown_state,
     split_scheme,
 )
 from lineage_store.records import FILES, SPLITS
@@ -58,15 +59,21 @@ ANY_FOLDER = ""
 
 
 class FileVersion(NamedTuple):
-    """A file as a node read or wrote it; ``checksum`` is empty where none was taken."""
+    """A file as a node read or wrote it; ``checksum`` is empty where none was taken, and size and time may not be known."""
 
     size: int
     mtime: float
     checksum: str = ""
 
+    @property
+    def is_unknown(self) -> bool:
+        """Whether size and time are not known: it is the same as no version."""
+        return is_unknown_state(self.size, self.mtime)
+
     def has_state_of(self, other: FileVersion) -> bool:
         """Whether size and time are the same."""
-        return self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
+        is_same = self.size == other.size and abs(self.mtime - other.mtime) <= MTIME_TOLERANCE_S
+        return is_same and not self.is_unknown
 
     def is_same(self, other: FileVersion) -> bool:
         """Whether both are the same version, as far as the recorded states show."""
@@ -74,6 +81,8 @@ class FileVersion(NamedTuple):
         return same_content and self.has_state_of(other)
 
     def __str__(self) -> str:
+        if self.is_unknown:
+            return "a version of unknown size and time"
         return f"{self.size:,} bytes of {file_time_text(self.mtime * 1000)}"
 
 

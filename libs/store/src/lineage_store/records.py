@@ -13,6 +13,7 @@ from lineage_core.contract.graph import (
     RowChecksums,
     SinkFileRecord,
     SplitRecord,
+    Unit,
 )
 from lineage_core.contract.message import (
     Commit,
@@ -29,8 +30,10 @@ from lineage_core.contract.message import (
     Splits,
     Totals,
 )
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.verdict import ABANDONED_AFTER_S
 from lineage_store.dataset_paths import is_no_file
+from lineage_store.paths import is_unknown_state
 
 ABOUT_NODES = ("register", "end", "dead_letter")
 """Types of messages about nodes, and about missing parts of them."""
@@ -146,7 +149,7 @@ def split_records(
         assert isinstance(message, Splits | RecordSplits)
         if message.node == node:
             for split in message.splits:
-                if is_no_file(split.path):
+                if is_no_file(split.path) or is_unknown_state(split.file_size, split.mtime):
                     continue
                 split_read = reads.get(f"{node}#{split.partition}", SplitRead())
                 record = _split_record(message, split, split_read)
@@ -173,6 +176,8 @@ def _split_record(
         return replace(record, compressed=split.compressed, summed=split_read.summed)
     if isinstance(message, RecordSplits) and message.whole:
         return replace(record, unit="file", row=split.row, rows=1)
+    if is_file_node(message.node):
+        return replace(record, unit="byte")
     return replace(record, unit="record", row=split.row, first=split.first)
 
 
@@ -186,7 +191,7 @@ def file_records(
         if message.node != node:
             continue
         for file in message.files:
-            if is_no_file(file.path):
+            if is_no_file(file.path) or is_unknown_state(file.size, file.mtime):
                 continue
             files_by_position[file.partition, file.path] = SinkFileRecord(
                 node=node,
@@ -196,10 +201,16 @@ def file_records(
                 mtime=file.mtime,
                 rows=file.rows,
                 newlines=newlines.get(file.partition, ()),
-                unit="record" if isinstance(message, RecordFiles) else "line",
+                unit=_unit_written(message),
                 checksum=file.checksum,
             )
     return [files_by_position[key] for key in sorted(files_by_position)]
+
+
+def _unit_written(message: SinkFiles | RecordFiles) -> Unit:
+    if is_file_node(message.node):
+        return "byte"
+    return "record" if isinstance(message, RecordFiles) else "line"
 
 
 def reads_of(messages: Iterable[Message], node: str) -> dict[str, SplitRead]:

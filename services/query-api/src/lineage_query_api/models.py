@@ -416,7 +416,7 @@ class RowModel(FrozenModel):
 
 class RowsModel(FrozenModel):
     path: str
-    unit: Literal["line", "record", "file"]
+    unit: Literal["line", "record", "file", "byte"]
     changed: bool
     standing: StandingText = STANDING
     note: str

@@ -133,6 +133,23 @@ def parse_position(text: str) -> int:
     return value
 
 
+def split_range(text: str) -> tuple[str, int, int]:
+    """Split the address of an item, or of a range of them (``4#0#6-9``), into the text of its space, the first and the last position.
+
+    Raises:
+        AddressError: the text is neither.
+    """
+    start, dash, end = text.rpartition("-")
+    if not dash or not end.isdecimal() or "#" not in start:
+        space, position = split_address(text)
+        return space, position, position
+    space, first = split_address(start)
+    last = parse_position(end)
+    if last <= first:
+        raise AddressError(f"{text[:80]!r}: a range ends behind its first position")
+    return space, first, last
+
+
 def split_address(text: str) -> tuple[str, int]:
     """Split an item address into the text of its space and its position.
 

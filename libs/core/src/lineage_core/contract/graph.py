@@ -18,8 +18,8 @@ from lineage_core.contract.sealing import Seal
 
 PositionRange: TypeAlias = tuple[str, int, int]
 """Positions of a space: its text, first, last."""
-Unit: TypeAlias = Literal["line", "record", "file"]
-"""What an item is of its file: a line of text, another record, or all of it."""
+Unit: TypeAlias = Literal["line", "record", "file", "byte"]
+"""What an item is of its file: a line of text, another record, all of it, or a byte."""
 RECIPE_NODE_KINDS = frozenset({"frame", "frame-source"})
 """Kinds of nodes whose rows are in no block: they are traced by a recipe (lineage_core.recipe.document)."""
 
@@ -118,7 +118,8 @@ class RowChecksums:
 class SplitRecord:
     """One partition of a source: a range of a file. ``rows`` is None until a task read it whole.
 
-    ``unit`` file: the file is one item, that with the ordinal ``row`` of the partition. ``first``:
+    ``unit`` file: the file is one item, that with the ordinal ``row`` of the partition. ``unit`` byte: items are its bytes, of
+    which a program read some. ``first``:
     the number in the file of the first record, where it is known without counting. ``summed``: what
     tasks read there, each once; nothing where no checksum was taken. ``checksum``: of the whole file, or empty.
     """

@@ -8,6 +8,7 @@ from enum import Enum
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.contract.block import BlockId
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.linking.linker import TaskId
@@ -46,7 +47,9 @@ class NodeItems:
 
     @property
     def count(self) -> int:
-        """Number of items."""
+        """Number of items; of bytes of a file that of its parts: of the runs of bytes."""
+        if is_file_node(self.node):
+            return sum(region.runs for region in self.spaces.values())
         return sum(region.count for region in self.spaces.values())
 
     def once(self) -> NodeItems:

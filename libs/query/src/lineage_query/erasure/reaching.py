@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
@@ -16,7 +17,7 @@ from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, by_state
-from lineage_query.rows.places import parse_location
+from lineage_query.rows.places import parse_location, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace import Trace
 from lineage_query.trace_query import TraceQuery
@@ -236,12 +237,16 @@ class Reaching:
     ) -> ReachedRow:
         app = group.app or answer.app
         status = group.file_status
+        location = item.location
+        if location is not None and is_file_node(group.node):
+            # Who erases rows does not erase bytes of what may be no text.
+            location, path = None, parse_place(location).path
         kept = False
-        if item.location is not None:
-            place = place_of(item.location)
+        if location is not None:
+            place = place_of(location)
             kept = place is not None and place[0].startswith(self._kept)
             if status != "same":
-                status = self._status(app, group.node, parse_location(item.location).path, status)
+                status = self._status(app, group.node, parse_location(location).path, status)
             if status == "changed":
                 status = self._by_text(app, group.node, item)
         return ReachedRow(
@@ -249,7 +254,7 @@ class Reaching:
             group.node,
             group.label,
             group.what,
-            item.location,
+            location,
             path,
             status,
             is_exact,

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import Unit
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed
@@ -19,7 +21,7 @@ class LocatedRows:
     ``numbers``: uint64, lines from 1 or records from 0, or None if unknown (and for items that are whole
     files). ``texts``: one for each requested row, None if it can't be read; ``bindings``: the evidence that
     each is the text of the row that the job read. ``file_status``: of the file. ``note``: why lines or texts are missing,
-    or another remark; may be empty.
+    or another remark; may be empty. ``last_numbers``: the last line of each row, where it may be another than the first.
     """
 
     positions: U64
@@ -30,6 +32,15 @@ class LocatedRows:
     bindings: Sequence[Binding | None]
     file_status: FileStatus
     note: str = ""
+    last_numbers: U64 | None = None
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """How many lines each row takes, from that of its number on."""
+        if self.last_numbers is None or self.numbers is None:
+            return [1] * len(self.positions)
+        lines: Sequence[int] = (self.last_numbers - self.numbers + np.uint64(1)).tolist()
+        return lines
 
     @property
     def changed(self) -> bool:
@@ -66,11 +77,12 @@ class InFile:
         texts: Sequence[str | None],
         note: str = "",
         checked: Sequence[bool | None] | None = None,
+        last_numbers: U64 | None = None,
     ) -> LocatedRows:
         """Rows with what binds each text.
 
         ``checked``: whether the checksum of the block of rows around each confirms the row; None: there
-        is no such checksum, and the status of the file decides.
+        is no such checksum, and the status of the file decides. ``last_numbers``: see :class:`LocatedRows`.
         """
         by_file: Binding = "checksum" if self.has_file_checksum else "state"
         of_check: dict[bool | None, Binding] = {
@@ -83,5 +95,13 @@ class InFile:
             for text, is_same in zip(texts, checked or [None] * len(texts), strict=True)
         ]
         return LocatedRows(
-            positions, self.path, self.unit, numbers, texts, bindings, self.file_status, note
+            positions,
+            self.path,
+            self.unit,
+            numbers,
+            texts,
+            bindings,
+            self.file_status,
+            note,
+            last_numbers,
         )

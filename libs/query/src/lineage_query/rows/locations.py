@@ -13,13 +13,14 @@ from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass, field
 from itertools import compress
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 
 from lineage_core.contract.address import POSITION_MAX, SpaceKind, parse_space
 from lineage_core.contract.block import U64
 from lineage_core.contract.graph import FlowGraph, SinkFileRecord, SplitRecord, Unit
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.contract.row_sums import BLOCK_ROWS, sums_in
 from lineage_core.tracing.budget import current_budget
@@ -33,16 +34,21 @@ from lineage_query.rows.file_status import (
     has_changed,
     worst,
 )
+from lineage_query.rows.line_bytes import LineBytes, lines_in_bytes
 from lineage_query.rows.places import Location, LocationError, PastTheEndError
 from lineage_query.rows.reader import RowReader
+from lineage_query.rows.sink_rows import count_text, past_the_end, sink_lines, sink_row
 from lineage_store.paths import RowsError, Spellings, plain_path
 
 ROWS_MAX = POSITION_MAX // 2
 """Maximum number of rows of a file: those before a part and a position in it are still a position."""
 TRIES = 3
 """Maximum number of attempts to read a file that changes while it is read."""
+_BYTES_AND = ({"byte", "line"}, {"byte", "file"})
+"""Units of which one can be told by the other."""
 COMPARED_MAX = 1 << 30
 """Maximum size of a file that is read completely to check whether only its time has changed: takes a few seconds."""
+T = TypeVar("T")
 _Texts: TypeAlias = Sequence[str | None]
 _FileThen: TypeAlias = tuple[str, str, int, float]
 """A file version that a node recorded: node, canonical path, size, modification time."""
@@ -135,15 +141,22 @@ class Locations:
     def items_at(self, node: str, location: Location) -> dict[str, Region]:
         """The items of a node at a place with a canonical path; empty when it has no such file.
 
+        A line of a file of whose bytes a node used some is the bytes of its text, and bytes of a file of lines are these lines.
+
         Raises:
             LocationError: the file has no such row.
-            RowsError: rows must be counted in the file, and it can't be read.
+            RowsError: rows must be counted in the file, and it can't be read or is another version.
+            TooMuchError: bytes are of more lines than a query may name.
         """
+        if is_file_node(node):
+            return self._bytes_at(node, location)
+        if location.unit == "byte":
+            return self._lines_at(node, location)
         file = self._sinks_of(node).get(location.path)
         if file is not None:
-            row = _sink_row(file, location)
+            row = sink_row(file, location)
             if file.rows is not None and row >= file.rows:
-                raise PastTheEndError(_past_the_end(file, location))
+                raise PastTheEndError(past_the_end(file, location))
             return {f"{node}#{file.partition}": Region.from_positions([row])}
         source = self._sources_of(node).get(location.path)
         if source is None:
@@ -157,14 +170,107 @@ class Locations:
             space: Region.from_positions(ordinals) for space, ordinals in ordinals_by_space.items()
         }
 
+    def names(self, node: str, location: Location) -> bool:
+        """Whether a place with a canonical path may name items of a node.
+
+        Either both count the file in one unit, or one of them in bytes and the other in lines or as a whole.
+        """
+        unit = self.unit(node, location.path)
+        return unit == location.unit or {unit, location.unit} in _BYTES_AND
+
+    def lines_at(self, node: str, location: Location) -> list[int]:
+        """The lines, from 1, that bytes of a file of a node are of: of the version that it read or wrote.
+
+        Args:
+            node: also one whose rows are not items.
+            location: of bytes, with a canonical path.
+
+        Raises:
+            RowsError: the file is another version now, or can't be read.
+            LocationError: the file has no such bytes.
+            TooMuchError: there are more than a query may name.
+        """
+        first, length = location.split or (0, 0)
+        region, wrote = _range(first, first + length - 1), self._wrote(node, location.path)
+        found = self._in_lines(
+            node, location.path, lambda lines: lines.lines_of(region), written=wrote
+        )
+        if wrote and not found:
+            raise PastTheEndError(f"{location.path} has no such bytes: {location}")
+        return found
+
+    def _wrote(self, node: str, path: str) -> bool:
+        return any(isinstance(of, SinkFileRecord) for of in self._files_of(node).get(path, ()))
+
+    def _in_lines(
+        self, node: str, path: str, find: Callable[[LineBytes], T], *, written: bool
+    ) -> T:
+        file_status = self.file_status(node, path)
+        if has_changed(file_status) or file_status == "unknown":
+            raise RowsError(
+                f"{path} is not there as it was read or written: which bytes its lines are is not known"
+            )
+        with lines_in_bytes(self._reader, path, written=written) as lines:
+            return find(lines)
+
+    def _lines_at(self, node: str, location: Location) -> dict[str, Region]:
+        unit = self.unit(node, location.path)
+        if unit == "file":
+            return self.items_at(node, Location(location.path, None, "file"))
+        if unit != "line":
+            return {}
+        regions: dict[str, list[Region]] = {}
+        for line in self.lines_at(node, location):
+            for space, region in self.items_at(node, Location(location.path, line)).items():
+                regions.setdefault(space, []).append(region)
+        return {space: Region.union(of_space) for space, of_space in regions.items()}
+
+    def _bytes_at(self, node: str, location: Location) -> dict[str, Region]:
+        if self.unit(node, location.path) is None:
+            return {}
+        if location.split is not None:
+            first, length = location.split
+            return {f"{node}#0": _range(first, first + length - 1)}
+        if location.number is None:
+            size = max(size for size, _ in self.versions(node, location.path))
+            return {f"{node}#0": _range(0, size - 1)} if size else {}
+        line = location.number or 0
+        # The lines are those of the application at the other end.
+        written = not self._wrote(node, location.path)
+        region = self._in_lines(
+            node, location.path, lambda lines: lines.bytes_of([line]), written=written
+        )
+        if not region:
+            raise PastTheEndError(f"{location.path} has no line {location.number}")
+        return {f"{node}#0": region}
+
+    def bytes_used(self, node: str, *, wrote: bool) -> Region:
+        """The bytes of a file that the tasks of an application wrote, or read; ``node``: the file."""
+        return self._all_items(f"{node}#0", None, read=not wrote)
+
+    def _part_in(self, node: str, location: Location) -> dict[str, Region]:
+        """The bytes of a file that an application used, or of a part of it."""
+        if self.unit(node, location.path) is None:
+            return {}
+        used = self.bytes_used(node, wrote=self._wrote(node, location.path))
+        if location.split is None:
+            return {f"{node}#0": used}
+        first, length = location.split
+        part = _range(first, first + length - 1)
+        if not used & part:
+            raise LocationError(f"{location}: no lineage of these bytes was recorded")
+        return {f"{node}#0": used & part}
+
     def items_in(self, node: str, location: Location) -> dict[str, Region]:
         """All items of a node in a file (a place without a number, with a canonical path), or in one of its splits.
 
         Of a split whose rows no task counted, they are those that lineage was recorded of: a task may have read a part of it.
 
         Raises:
-            LocationError: the file has no such split.
+            LocationError: the file has no such split, or no lineage of these bytes was recorded.
         """
+        if is_file_node(node):
+            return self._part_in(node, location)
         file = self._sinks_of(node).get(location.path)
         if file is not None:
             if location.split is not None:
@@ -192,9 +298,7 @@ class Locations:
     def _all_items(self, space: str, rows: int | None, *, read: bool = False) -> Region:
         """All items of a partition. ``rows``: how many there are, if known; ``read``: of a source."""
         if rows is not None:
-            return (
-                Region(*(np.array([end], np.uint64) for end in (0, rows - 1))) if rows else Region()
-            )
+            return _range(0, rows - 1) if rows else Region()
         find = self._graph.blocks_from if read else self._graph.blocks_into
         refs = find(space, 0, POSITION_MAX)
         return (input_region if read else output_region)(self._graph, space, refs)
@@ -214,7 +318,7 @@ class Locations:
             raise LocationError(f"there is no {shown}: no such partition was read or written")
         rows, last = rows_of[name.partition], int(region.last[-1])
         if rows is not None and last >= rows:
-            has = _count_text(rows, "row")
+            has = count_text(rows, "row")
             raise LocationError(f"{shown} has {has}, counted from 0; there is no {shown}#{last}")
 
     def rows_of(self, space: str, region: Region, *, texts: bool = True) -> list[LocatedRows]:
@@ -224,12 +328,19 @@ class Locations:
             return []
         positions = region.positions()
         for file in self._sinks_of(name.name).values():
+            if file.partition == name.partition and file.unit == "byte":
+                return [self._bytes_in(file, positions)]
             if file.partition == name.partition:
                 return [self._sink_rows(file, positions, texts=texts)]
         pieces = self._pieces_of(name.name).get(name.partition, [])
+        if pieces and pieces[0].split.unit == "byte":
+            return [self._bytes_in(pieces[0].split, positions)]
         if pieces and pieces[0].split.unit == "file":
             return self._unsplit_file_rows(pieces, positions)
         return [self._source_rows(piece, positions, texts=texts) for piece in pieces[:1]]
+
+    def _bytes_in(self, of: SplitRecord | SinkFileRecord, positions: U64) -> LocatedRows:
+        return self._in_file(of).rows(positions, positions, [None] * len(positions))
 
     def parts_of(self, space: str, region: Region) -> Iterator[FilePart]:
         """The files that items of a partition lie in, without listing the items; none when they lie in no file."""
@@ -248,7 +359,13 @@ class Locations:
             yield from self._whole_files(pieces, region)
             return
         for piece in pieces[:1]:
-            yield self._part_of(piece, region)
+            if piece.split.unit == "byte":
+                split, path = piece.split, plain_path(piece.split.path)
+                yield FilePart(
+                    piece.file.path, path, "byte", split.file_size, split.mtime, region, region
+                )
+            else:
+                yield self._part_of(piece, region)
 
     def _whole_files(self, pieces: Sequence[_Piece], region: Region) -> Iterator[FilePart]:
         whole = Region.from_positions([0])
@@ -362,10 +479,10 @@ class Locations:
         if file.unit != "line":
             read, note = self._records(path, file, rows, texts=texts)
             return self._in_file(file).rows(rows, rows, read, note)
-        first, last = _sink_lines(file, rows)
+        first, last = sink_lines(file, rows)
         unread: list[str | None] = [None] * len(rows)
         if not texts:
-            return self._in_file(file).rows(rows, first, unread)
+            return self._in_file(file).rows(rows, first, unread, last_numbers=last)
 
         def read_lines() -> tuple[_Texts, list[bool | None]]:
             return self._reader.lines(path, first, last), [None] * len(rows)
@@ -373,8 +490,8 @@ class Locations:
         try:
             read, checked, file_status = self._read_unchanged(file, read_lines)
         except RowsError as error:
-            return self._in_file(file).rows(rows, first, unread, str(error))
-        return self._in_file(file, file_status).rows(rows, first, read, "", checked)
+            return self._in_file(file).rows(rows, first, unread, str(error), last_numbers=last)
+        return self._in_file(file, file_status).rows(rows, first, read, "", checked, last)
 
     def _unsplit_file_rows(self, pieces: Sequence[_Piece], positions: U64) -> list[LocatedRows]:
         files = {piece.split.row: piece.split for piece in pieces}
@@ -531,7 +648,7 @@ class Locations:
         rows = source.rows_of(at)
         if rows is not None and ordinal >= rows:
             unit, number = source.first.unit, row + (source.first.unit == "line")
-            row_count = _count_text(row - ordinal + rows, unit)
+            row_count = count_text(row - ordinal + rows, unit)
             raise PastTheEndError(
                 f"{source.path} had {row_count} when it was read; there is no {unit} {number}"
             )
@@ -620,7 +737,7 @@ class Locations:
     def _sources_of(self, node: str) -> dict[str, _SourceFile]:
         if node not in self._sources:
             files: dict[str, dict[int, list[SplitRecord]]] = {}
-            if self._kinds.get(node) == "source":
+            if self._kinds.get(node) == "source" or is_file_node(node):
                 for split in self._graph.splits(node):
                     parts = files.setdefault(self._spellings.of(split.path), {})
                     parts.setdefault(split.start, []).append(split)
@@ -656,10 +773,14 @@ class Locations:
 
     def _sinks_of(self, node: str) -> dict[str, SinkFileRecord]:
         if node not in self._sinks:
-            is_sink = self._kinds.get(node) == "sink"
+            is_sink = self._kinds.get(node) == "sink" or is_file_node(node)
             files = self._graph.sink_files(node) if is_sink else ()
             self._sinks[node] = {self._spellings.of(file.path): file for file in files}
         return self._sinks[node]
+
+
+def _range(first: int, last: int) -> Region:
+    return Region(*(np.array([end], np.uint64) for end in (first, last)))
 
 
 def _size_of(record: SplitRecord | SinkFileRecord) -> int:
@@ -670,45 +791,3 @@ def _rows_in(pieces: Sequence[_Piece]) -> int | None:
     """Rows of a partition, if they are known."""
     rows = [piece.split.rows for piece in pieces]
     return None if None in rows else sum(count or 0 for count in rows)
-
-
-def _sink_lines(file: SinkFileRecord, rows: U64) -> tuple[U64, U64]:
-    """First and last line (from 1) of each row of an output file."""
-    line_offset = np.uint64(1)
-    if not file.newlines:
-        return rows + line_offset, rows + line_offset
-    at = np.array([row for row, _ in file.newlines], np.uint64)
-    extra = np.array([count for _, count in file.newlines], np.uint64)
-    before = np.concatenate((np.zeros(1, np.uint64), np.cumsum(extra, dtype=np.uint64)))
-    first = rows + line_offset + before[np.searchsorted(at, rows, side="left")]
-    last = rows + line_offset + before[np.searchsorted(at, rows, side="right")]
-    return first, last
-
-
-def _sink_row(file: SinkFileRecord, location: Location) -> int:
-    """The row of an output file at a place."""
-    number = location.number or 0
-    if location.unit != "line":
-        return number
-    before = 0
-    for row, extra in file.newlines:
-        if row + 1 + before > number:
-            break
-        before += extra
-        if number <= row + 1 + before:
-            return row
-    return number - 1 - before
-
-
-def _past_the_end(file: SinkFileRecord, location: Location) -> str:
-    count = file.rows or 0
-    if location.unit == "line":
-        count += sum(extra for _, extra in file.newlines)
-    has = _count_text(count, location.unit) + (
-        ", counted from 0" if location.unit == "record" else ""
-    )
-    return f"{location.path} has {has}; there is no {location.unit} {location.number}"
-
-
-def _count_text(count: int, unit_name: str) -> str:
-    return f"{count:,} {unit_name}" if count == 1 else f"{count:,} {unit_name}s"

@@ -30,7 +30,8 @@ class PastTheEndError(LocationError, NoSuchRowError):
 class Location:
     """A line of a file as typed, from 1; or a record, from 0; or a whole file (None).
 
-    ``split``: with a whole file, the first byte and the number of bytes of one of its splits.
+    ``split``: with a whole file, the first byte and the number of bytes of one of its splits; with the unit ``byte`` those of
+    a part of it that a program named.
     """
 
     path: str
@@ -49,6 +50,11 @@ def split_name(path: str, start: int, length: int) -> str:
     return f"{path}@{start}+{length}"
 
 
+def part_of_file(path: str, first: int, last: int) -> Location:
+    """The bytes of a file from a first to a last one."""
+    return Location(path, None, "byte", (first, last - first + 1))
+
+
 def shown(path: str, number: int | None, unit: Unit) -> str:
     """As people read it."""
     match unit:
@@ -56,6 +62,8 @@ def shown(path: str, number: int | None, unit: Unit) -> str:
             return f"{path}:{number}"
         case "record":
             return f"{path}#{number}"
+        case "byte":
+            return split_name(path, number or 0, 1)
         case _:
             return path
 

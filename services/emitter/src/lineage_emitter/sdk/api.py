@@ -311,7 +311,10 @@ class LineageApi:
     def location(self, path: str, offset: int, length: int) -> str:
         """The address of bytes of a file, for any call that takes an item.
 
-        Where the bytes of an input and those of an output share some, the two are linked.
+        Where the bytes of an input and those of an output share some, the two are linked: within this application, and between
+        applications where the one read the version of the file that the other wrote. The state of the file is noted here, when a
+        part of it is first named, and when a task is committed that read or wrote parts of it: read a file after that, and
+        have it written, flushed and in its place before.
 
         Args:
             path: of the file; a relative one is of the working directory.
@@ -380,9 +383,26 @@ class LineageApi:
         """
         self._file_messages.add(message)
 
+    def parts_committed(self, read: Iterable[str], written: Iterable[str]) -> None:
+        """A task is about to be committed that read parts of some files (nodes), and wrote parts of others."""
+        with self._lock:
+            messages = list(self._files.committed(self.app, read, written))
+        for message in messages:
+            self.send_files(message)
+
     def is_file(self, node: str) -> bool:
         """Whether a node is a file that :meth:`location` named."""
         return self._files.is_file(node)
+
+    def link_written(self, node: str, file: str) -> None:
+        """Link a node to a file of which it writes parts.
+
+        Raises:
+            CaptureFailedError: whether what was read of the file was written before is not known.
+        """
+        with self._lock:
+            self._files.check_written(file)
+            self.link_once(node, file)
 
     def unknown(self, what: str, reason: str, call_site: str = "") -> None:
         """A part of the program that has no lineage: the verdict names it."""
@@ -733,6 +753,8 @@ class LineageApi:
         try:
             for function in self._traced:
                 function.close()
+            for message in self._files.closed(self.app):
+                self.send_files(message)
             self._file_messages.send_read()
             for path in changed(self._lines_read):
                 self.unknown("a source", f"{path} changed while it was read")

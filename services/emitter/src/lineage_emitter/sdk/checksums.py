@@ -62,16 +62,14 @@ class Checksums:
         self._remaining_bytes -= file.size
         try:
             before = path.stat()
+            if (before.st_size, before.st_mtime_ns // 1_000_000) != (file.size, file.mtime):
+                return ""
             with path.open("rb") as opened:
                 checksum = sha256_of(iter(partial(opened.read, READ_BYTES), b""))
             after = path.stat()
         except OSError:
             return ""
-        is_recorded_state = (before.st_size, before.st_mtime_ns // 1_000_000) == (
-            file.size,
-            file.mtime,
-        )
-        return checksum if is_recorded_state and _mark(before) == _mark(after) else ""
+        return checksum if _mark(before) == _mark(after) else ""
 
 
 def with_checksums(message: FilesRead | FilesWritten, checksums: Checksums) -> Message:

@@ -39,6 +39,9 @@ class TaskCapture(FlowBuffer):
         """Why capture of this task has ended; then nothing of it counts."""
         self.superset_reason = ""
         """Why inputs may be too many, of all flows of the task; empty where they are exact."""
+        self._files_read: set[str] = set()
+        self._files_written: set[str] = set()
+        """Nodes of files of which it read, and wrote, parts."""
         self._paired: PairedBuffer | None = None
         """None before the first item and when the task has ended."""
 
@@ -187,6 +190,7 @@ class TaskCapture(FlowBuffer):
         return f"{self._api.number_inputs(self._node)}#{self._partition}.{self._attempt}"
 
     def _write_numbered(self, in_space: str, flows: FlowColumns) -> None:
+        self._link_file_read(in_space)
         self._write_blocks(parse_space(flows.sections[0][0]).name, in_space, flows, "")
 
     # -- columns ---------------------------------------------------------------------------------
@@ -281,6 +285,8 @@ class TaskCapture(FlowBuffer):
             self._paired = None
         if not counts:
             return
+        if is_whole:
+            self._api.parts_committed(sorted(self._files_read), sorted(self._files_written))
         self._api.committed(
             {
                 "node": self._node,
@@ -373,11 +379,18 @@ class TaskCapture(FlowBuffer):
 
     def _link_files(self, in_space: str, flows: FlowColumns) -> None:
         api, node = self._api, self._node
-        if api.is_file(read := in_space.partition("#")[0]) and len(flows.first):
-            api.link_once(read, node)
+        if len(flows.first):
+            self._link_file_read(in_space)
         for name in dict.fromkeys(space.partition("#")[0] for space, _ in flows.sections):
             if api.is_file(name):
-                api.link_once(node, name)
+                api.link_written(node, name)
+                self._files_written.add(name)
+
+    def _link_file_read(self, in_space: str) -> None:
+        name = in_space.partition("#")[0]
+        if self._api.is_file(name):
+            self._api.link_once(name, self._node)
+            self._files_read.add(name)
 
     def _write_blocks(self, node: str, in_space: str, flows: FlowColumns, reason: str) -> None:
         for part in flows.blocks():
