@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
+from rich.filesize import decimal
+
 from lineage.access import Access
 from lineage.json_values import json_value
 from lineage.options import print_json
@@ -13,6 +15,7 @@ from lineage.terminal import echo
 from lineage_openlineage.datasets import dataset_name
 from lineage_query.job_graph import JobGraph, build_job_graph, job_graph_mermaid
 from lineage_query.jobs import Dataset, DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
+from lineage_query.run_amounts import Amount
 
 MOMENT = "%Y-%m-%d %H:%M"
 WITHHELD = "?"
@@ -44,7 +47,8 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
     if as_json:
         print_json([json_value(Run, run) | {"duration_s": run.duration_s} for run in runs])
         return
-    table = table_of("application", "started", "seconds", "status", "lineage", "reads", "writes")
+    columns = ("application", "started", "seconds", "status", "lineage", "reads", "writes")
+    table = table_of(*columns, "amount read", "amount written")
     table.columns[2].justify = "right"
     for run in runs:
         table.add_row(
@@ -54,6 +58,7 @@ def show_runs(runs: Sequence[Run], *, as_json: bool) -> None:
             run.status,
             _lineage(run),
             *_content(run),
+            *_amounts(run),
         )
     console().print(table)
 
@@ -183,6 +188,26 @@ def _content(run: Run) -> tuple[str, str]:
         _used(content.reads, content.reads_without_files),
         _used(content.writes, content.writes_without_files),
     )
+
+
+def _amounts(run: Run) -> tuple[str, str]:
+    """How much a run read and wrote."""
+    if run.content is None:
+        return WITHHELD, WITHHELD
+    content = run.content
+    return (
+        amount_text(content.read, is_none=not (content.reads or content.reads_without_files)),
+        amount_text(content.written, is_none=not (content.writes or content.writes_without_files)),
+    )
+
+
+def amount_text(amount: Amount, *, is_none: bool) -> str:
+    """Bytes and rows, as far as they are known. ``is_none``: nothing is known to have been read, or written."""
+    if is_none:
+        return ""
+    parts = [] if amount.rows is None else [f"{amount.rows:,} row{'s' * (amount.rows != 1)}"]
+    parts += [] if amount.bytes is None else [decimal(amount.bytes)]
+    return ", ".join(parts) or "not known"
 
 
 def _used(uses: Sequence[DatasetUse], others: Sequence[str]) -> str:

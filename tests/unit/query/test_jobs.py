@@ -12,11 +12,14 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+from lineage.job_tables import amount_text
 from lineage.main import app
 from lineage_core.contract.message import (
     Begin,
+    Commit,
     End,
     Message,
+    Read,
     RecordFiles,
     RecordSplit,
     RecordSplits,
@@ -38,6 +41,7 @@ from lineage_query.jobs import (
     list_jobs,
     list_runs,
 )
+from lineage_query.run_amounts import Amount
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
@@ -125,6 +129,68 @@ def test_what_names_no_file_is_listed_beside_datasets(store: SqliteStore) -> Non
     assert content is not None
     assert content.reads_without_files == ("shop.customers",)
     assert content.writes_without_files == ()
+
+
+def amounts(store: SqliteStore) -> tuple[Amount, Amount]:
+    (found,) = list_runs(StoredRuns(store), "job")
+    assert found.content is not None
+    return found.content.read, found.content.written
+
+
+def test_runs_say_how_much_they_read_and_wrote_as_far_as_that_is_known(tmp_path: Path) -> None:
+    files = [f"file:/srv/in/{n}" for n in range(2)]
+    splits = tuple(
+        Split(
+            partition=2 * n + half, path=file, start=50 * half, length=50, file_size=100, mtime=9.0
+        )
+        for n, file in enumerate(files)
+        for half in range(2)
+    )
+    sink = [
+        SinkFile(partition=n, path=f"file:/srv/out/{n}", size=30, mtime=9.5, rows=n + 1)
+        for n in range(2)
+    ]
+
+    def commit(attempt: int, *reads: Read) -> Commit:
+        return Commit(app="app-1", node="sink", partition=0, attempt=attempt, reads=reads)
+
+    def read(node: str, partition: int, *, exhausted: bool = True) -> Read:
+        return Read(space=f"{node}#{partition}", rows=10 + partition, exhausted=exhausted)
+
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        begun = run("app-1", "job", 1.0, {}, {})[:-1]
+        # Two nodes read the same files; a part counts once.
+        begun += [
+            Register(app="app-1", node=node, kind="source", op="textFile", path="/srv/in")
+            for node in ("a", "b")
+        ]
+        begun += [Splits(app="app-1", node=node, splits=splits) for node in ("a", "b")]
+        begun.append(Register(app="app-1", node="sink", kind="sink", op="save", path="/srv/out"))
+        store.write("app-1", begun)
+        assert amounts(store) == (Amount(200), Amount())
+        store.write("app-1", [commit(0, read("a", 0), read("a", 1), read("b", 2))])
+        store.write(
+            "app-1", [SinkFiles(app="app-1", node="sink", path="/srv/out", files=(sink[0],))]
+        )
+        assert amounts(store) == (Amount(200), Amount(30, 1))
+        unsized = sink[1].model_copy(update={"rows": None})
+        store.write("app-1", [commit(1, read("b", 3, exhausted=False))])
+        store.write(
+            "app-1", [SinkFiles(app="app-1", node="sink", path="/srv/out", files=(unsized,))]
+        )
+        assert amounts(store) == (Amount(200), Amount(60))
+        store.write("app-1", [commit(2, read("b", 3))])
+        store.write(
+            "app-1", [SinkFiles(app="app-1", node="sink", path="/srv/out", files=(sink[1],))]
+        )
+        assert amounts(store) == (Amount(200, 10 + 11 + 12 + 13), Amount(60, 3))
+        # A table of a database has no size.
+        table = Register(app="app-1", node="c", kind="source", op="jdbc", path="shop.customers")
+        store.write("app-1", [table])
+        assert amounts(store) == (Amount(), Amount(60, 3))
+    assert amount_text(Amount(60, 3), is_none=False) == "3 rows, 60 bytes"
+    assert amount_text(Amount(), is_none=False) == "not known"
+    assert amount_text(Amount(), is_none=True) == ""
 
 
 def test_files_that_two_nodes_read_and_their_versions_are_counted_once(tmp_path: Path) -> None:

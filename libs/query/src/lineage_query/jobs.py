@@ -29,6 +29,7 @@ from lineage_core.tracing.budget import (
 )
 from lineage_openlineage.datasets import dataset_name, paths_by_dataset
 from lineage_query.finding import NotFoundError
+from lineage_query.run_amounts import UNKNOWN, Amount, bytes_used, rows_read, rows_written
 from lineage_query.verdicts import verdict_of
 from lineage_store.dataset_paths import is_no_file, is_table_log
 from lineage_store.materialised import whose_rows
@@ -99,13 +100,16 @@ class RunContent:
     """What a run read and wrote, as far as its lineage tells.
 
     ``reads_without_files`` and ``writes_without_files``: paths and tables of which no file is known, such as queries that a
-    database runs. They belong to no dataset.
+    database runs. They belong to no dataset. ``read`` and ``written``: how much, of all of it. Rows that were read are counted for
+    lists of the runs of one job alone.
     """
 
     reads: tuple[DatasetUse, ...]
     writes: tuple[DatasetUse, ...]
     reads_without_files: tuple[str, ...] = ()
     writes_without_files: tuple[str, ...] = ()
+    read: Amount = UNKNOWN
+    written: Amount = UNKNOWN
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,37 @@ def list_runs(source: RunSource, job: str, limit: int | None = None) -> list[Run
     Raises:
         NotFoundError: there is no such job.
     """
-    return [run_of(source, record) for record in runs_of_job(source, job)[:limit]]
+    return runs_in_full(source, runs_of_job(source, job)[:limit])
+
+
+def runs_in_full(source: RunSource, records: Sequence[ApplicationRecord]) -> list[Run]:
+    """Runs with what they read and wrote, and as far as there is time for it with the rows that they read.
+
+    Raises:
+        BudgetError: it takes more than the question may.
+    """
+    runs = [run_of(source, record) for record in records]
+    # Who asks waits for the list, and not for these numbers.
+    reserved_s = current_budget().left_s / 2
+    for at, run in enumerate(runs):
+        if current_budget().left_s < reserved_s:
+            break
+        content = run.content
+        if content is None or not content.reads or content.reads_without_files:
+            continue
+        rows = _within_run_time(_rows_read, source, run.app)
+        read = replace(content.read, rows=rows)
+        runs[at] = replace(run, content=replace(content, read=read))
+    return runs
+
+
+def _rows_read(source: RunSource, app: str) -> int | None:
+    try:
+        messages = source.messages(app, "commit")
+    except (KeyError, TooMuchError, BusyError):
+        # It was deleted meanwhile, or has very many tasks.
+        return None
+    return None if messages is None else rows_read(messages)
 
 
 def runs_of_job(source: RunSource, job: str) -> list[ApplicationRecord]:
@@ -541,11 +575,17 @@ def content_of_run(messages: Sequence[Message]) -> RunContent:
         tuple(_dataset_use(name, used) for name, used in recorded.datasets(wrote=wrote).items())
         for wrote in (False, True)
     )
+    reads_without = recorded.without_files("source", "frame-source")
+    writes_without = recorded.without_files("sink", "frame")
     return RunContent(
         reads,
         writes,
-        recorded.without_files("source", "frame-source"),
-        recorded.without_files("sink", "frame"),
+        reads_without,
+        writes_without,
+        Amount(None if reads_without else bytes_used(messages, wrote=False)),
+        UNKNOWN
+        if writes_without
+        else Amount(bytes_used(messages, wrote=True), rows_written(messages)),
     )
 
 

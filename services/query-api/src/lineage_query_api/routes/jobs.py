@@ -23,7 +23,7 @@ from lineage_query.jobs import (
     job_of,
     job_of_run,
     jobs_of,
-    run_of,
+    runs_in_full,
     runs_of_job,
 )
 from lineage_query_api.dependencies import CallerScope, PageSize
@@ -150,12 +150,11 @@ def list_runs(
     limit: PageSize = 50,
     cursor: ListCursor = None,
 ) -> RunPage:
-    """Runs of a job, the latest first, with what they read and wrote."""
+    """Runs of a job, the latest first, with what they read and wrote, and how much."""
     runs = GrantedRuns(scope)
     records = runs_of_job(runs, job)
     page, following = page_of(records, lambda run: run.app, limit, cursor, "these runs")
-    items = [run_of(runs, record) for record in page]
-    return RunPage(items=items, next=following, total=len(records))
+    return RunPage(items=runs_in_full(runs, page), next=following, total=len(records))
 
 
 @router.get("/datasets", responses=NOT_MODIFIED)

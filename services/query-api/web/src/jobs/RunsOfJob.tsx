@@ -6,7 +6,7 @@ import { runsOfJobQuery } from '../api/queries';
 import type { Status } from '../api/types';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { JobStatus } from '../components/Verdict';
-import { count, time } from '../lib/format';
+import { amount, count, time } from '../lib/format';
 
 /** The runs of a job, the latest first; two of them are compared. */
 export function RunsOfJob({ job }: { job: string }) {
@@ -44,6 +44,12 @@ export function RunsOfJob({ job }: { job: string }) {
               </Link>{' '}
               <span className="faint">{time(run.started_at)}</span>{' '}
               <JobStatus status={run.status as Status} />
+              {run.content && (
+                <span className="faint">
+                  {' '}
+                  read {amount(run.content.read)}, wrote {amount(run.content.written)}
+                </span>
+              )}
             </li>
           ))}
       </ul>

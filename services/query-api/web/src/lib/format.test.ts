@@ -1,6 +1,6 @@
 import { expect, it } from 'vitest';
 
-import { count, counted, duration, elapsed, time } from './format';
+import { amount, count, counted, duration, elapsed, time } from './format';
 
 it.each([
   [0.0123, '12 ms'],
@@ -21,4 +21,14 @@ it('counts in words', () => {
   expect(counted(1, 'row')).toBe('1 row');
   expect(counted(0, 'row')).toBe('0 rows');
   expect(counted(2, 'leaf', 'leaves')).toBe('2 leaves');
+});
+
+it.each([
+  [{ rows: 1, bytes: 0 }, '1 row, 0 bytes'],
+  [{ rows: null, bytes: 31406 }, '31.4 kB'],
+  [{ rows: 1200, bytes: null }, '1,200 rows'],
+  [{ rows: null, bytes: null }, 'an unknown amount'],
+  [{ bytes: 1_500_000 }, '1.5 MB'],
+])('an amount %o is shown as %s', (of, words) => {
+  expect(amount(of)).toBe(words);
 });

@@ -26,3 +26,20 @@ export function duration(seconds: number): string {
   if (minutes < 60) return `${minutes} min ${Math.floor(seconds % 60)} s`;
   return `${Math.floor(minutes / 60)} h ${minutes % 60} min`;
 }
+
+const SIZES = ['bytes', 'kB', 'MB', 'GB', 'TB', 'PB'];
+
+/** 31406 as "31.4 kB". */
+export function size(bytes: number): string {
+  if (bytes === 1) return '1 byte';
+  const power = Math.min(Math.max(Math.floor(Math.log10(bytes) / 3), 0), SIZES.length - 1);
+  return `${Number((bytes / 1000 ** power).toFixed(1))} ${SIZES[power]}`;
+}
+
+/** "2 rows, 31.4 kB", as far as both are known. */
+export function amount(of: { rows?: number | null; bytes?: number | null }): string {
+  const parts = [];
+  if (of.rows != null) parts.push(counted(of.rows, 'row'));
+  if (of.bytes != null) parts.push(size(of.bytes));
+  return parts.join(', ') || 'an unknown amount';
+}
