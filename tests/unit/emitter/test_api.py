@@ -24,6 +24,7 @@ from lineage_emitter.sdk import containers, flow_columns, paired_buffer, pairing
 from lineage_emitter.worker import recorders
 from lineage_query.engine import QueryEngine
 from lineage_query.finding import NotFoundError
+from lineage_query.next_job_search import with_next_jobs
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import index_folder, open_store
@@ -688,13 +689,18 @@ def test_parts_that_a_program_reads_again_go_on_elsewhere_too(here: Path) -> Non
     start, _, _ = copy.location("in.bin", 0, 1).partition("-")
     with stored(here) as access:
         answer = access.ask(TraceQuery(Direction.FORWARD, (start,), app=copy.app, all_jobs=True))
-        by_file = access.ask(TraceQuery(Direction.BACKWARD, ("look#0#0",), all_jobs=True))
+        of_all = access.ask(TraceQuery(Direction.BACKWARD, ("look#0#0",), all_jobs=True))
+        step = with_next_jobs(
+            access.ask(query := TraceQuery(Direction.BACKWARD, ("look#0#0",))), query, access.store
+        )
     found = {item.location or item.address for group in answer.groups for item in group.items}
     assert found == {"parse#0#0", "look#0#0", f"{out.resolve()}@70+30"}
     assert (answer.exact, answer.complete) == (True, True)
     # Of the file that was never there no state is known.
-    assert [group.what for group in by_file.groups] == ["in.bin"]
-    assert not by_file.complete
+    assert [group.what for group in of_all.groups] == ["in.bin"]
+    assert not of_all.complete
+    (command,) = (job.command(Direction.BACKWARD) for job in step.groups[0].next_jobs)
+    assert command == f"lineage back {out.resolve()}@40+30 --app {copy.app}"
 
 
 def test_versions_of_files_are_those_of_the_commits_of_tasks(here: Path) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from lineage_core.contract.message import Begin
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.reasons import cut_text
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import LineageError
@@ -113,11 +114,11 @@ class _Search:
         path = row.path
         node_by_app = {node.app: node for node in links.nodes}
         for app, node in list(node_by_app.items())[: NAMED_MAX + 1]:
-            place = str(row) if self._is_named_by_place(node, path) else ""
+            place = str(row) if self._is_named_by_place(node, row) else ""
             yield NextJob(app, self._name(app), path, same_version=True, place=place)
         for copy in links.copies[: NAMED_MAX + 1]:
             app, of_copy = copy.node.app, replace(row, path=copy.path)
-            if self._is_named_by_place(copy.node, copy.path):
+            if self._is_named_by_place(copy.node, of_copy):
                 place, reason = str(of_copy), copy.text
             else:
                 place, reason = "", f"{copy.text}; {ALL_JOBS}"
@@ -126,12 +127,14 @@ class _Search:
             reason = cut_text(refusal.reason)
             yield NextJob(refusal.app, self._name(refusal.app), path, reason=reason)
 
-    def _is_named_by_place(self, node: FileNode, path: str) -> bool:
+    def _is_named_by_place(self, node: FileNode, row: Location) -> bool:
         """Whether a place in a file names rows of a node, whatever else its application did with the file.
 
-        Cells of arrays have places of their own.
+        Cells of arrays have places of their own, and bytes name no lines.
         """
-        recorded = self._store.recorded_files(FileQuery(path, self._spellings, app=node.app))
+        if row.unit == "byte" and not is_file_node(node.node):
+            return False
+        recorded = self._store.recorded_files(FileQuery(row.path, self._spellings, app=node.app))
         versions = [file.version for file in recorded.items if file.wrote == self._is_backward]
         is_only_use = not recorded.unread and len(versions) == len(recorded.items) > 0
         if not (is_only_use and all(map(versions[0].is_same, versions))):
