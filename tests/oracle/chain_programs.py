@@ -30,6 +30,10 @@ class Dataset:
     path: Path
     format: str
 
+    @property
+    def is_text(self) -> bool:
+        return self.format in {"csv", "json"}
+
     def files(self) -> list[Path]:
         if self.path.is_file():
             return [self.path]

@@ -61,6 +61,8 @@ class Job:
     repeated: str = ""
     """How it runs a second time: `again` overwrites its output; `dated` reads its last output, too, and writes a new one, which
     takes the place of the last one if `in place`."""
+    edited: bool = False
+    """Whether a file that it reads, and that another job wrote, is edited before."""
 
     @property
     def writes_frame(self) -> bool:
@@ -105,6 +107,8 @@ class Chain:
     """The files that each application read."""
     moved: dict[State, State] = field(default_factory=dict)
     """Where files were written that were moved."""
+    edited: dict[State, tuple[frozenset[int], ...]] = field(default_factory=dict)
+    """The rows of files that were edited, as nobody wrote them."""
 
     def is_there(self, app: str, place: str) -> bool:
         """Whether a row of an application's output is still where it was written, in the version that was written."""
@@ -130,6 +134,9 @@ class Chain:
         version = self.written_as(state)
         if version is not None:
             return places_of(state[0], version.rows)
+        edited = self.edited.get(self.moved.get(state, state))
+        if edited is not None:
+            return places_of(state[0], edited)
         return [(p, frozenset([n])) for p, n in self.sources.items() if path_of(p) == state[0]]
 
     def read_by(self, app: str, path: str) -> Version | None:
@@ -138,9 +145,10 @@ class Chain:
         return self.written_as(state)
 
     def is_calm_before(self, version: Version) -> bool:
-        """Whether nothing that a version was made of, or the version itself, was moved or overwritten."""
+        """Whether nothing that a version was made of, or the version itself, was moved, edited or overwritten."""
         return version.is_in_place and all(
-            state not in self.moved and (made is None or self.is_calm_before(made))
+            not {state} & (self.moved.keys() | self.edited.keys())
+            and (made is None or self.is_calm_before(made))
             for state, made in ((state, self.written_as(state)) for state in version.inputs)
         )
 
@@ -194,6 +202,8 @@ def run_job(
     """Run a job, as often as it runs, and note what each application read and wrote."""
     picks = {pick % len(chain.datasets): None for pick in job.inputs}
     inputs = [chain.datasets[pick] for pick in picks]
+    if job.edited:
+        _edit(chain, [dataset for dataset in inputs if dataset not in chain.datasets[:SOURCES]])
     with begin() as lc:
         output = _target(chain, job, inputs)
         _run(chain, job, lc, spark, inputs, output)
@@ -243,8 +253,8 @@ def _run(
         rdd = run_rdd(rdds, job.combine, job.operators)
         rdd.map(",".join).saveAsTextFile(str(output.path))
     for path in output.files():
-        name, mtime_ns = state_of(path)
-        if chain.written_as((name, mtime_ns)) is None:
+        name, mtime_ns = state = state_of(path)
+        if chain.written_as(state) is None and chain.moved.get(state, state) not in chain.edited:
             rows = tuple(rows_of(path, output.format))
             chain.written.append(Version(app, name, rows, mtime_ns, states))
 
@@ -252,6 +262,19 @@ def _run(
 def state_of(path: Path) -> State:
     """Path and time of a file, as it is now."""
     return str(path), path.stat().st_mtime_ns
+
+
+def _edit(chain: Chain, datasets: Sequence[Dataset]) -> None:
+    """Repeat the last row of a file of text, as an editor would."""
+    for dataset in datasets:
+        for path in dataset.files():
+            lines = path.read_text().splitlines(keepends=True) if dataset.is_text else []
+            if lines:
+                # Spark's file of checksums would refuse what is in it now.
+                path.with_name(f".{path.name}.crc").unlink(missing_ok=True)
+                path.write_text("".join([*lines, lines[-1]]))
+                chain.edited[state_of(path)] = tuple(rows_of(path, dataset.format))
+                return
 
 
 def _move(chain: Chain, dataset: Dataset, path: Path) -> None:
@@ -297,4 +320,5 @@ def jobs() -> st.SearchStrategy[Job]:
         picked=pick,
         renamed=st.sampled_from([False] * 9 + [True]),
         repeated=st.sampled_from([""] * 5 + ["again", "dated", "in place"]),
+        edited=st.sampled_from([False] * 4 + [True]),
     )

@@ -34,9 +34,16 @@ def check_next_jobs(chain: Chain, answer: Answer) -> None:
         others = [job for job in group.next_jobs if not job.same_version]
         assert all(job.reason for job in others), shown
         movers = {user for path in paths for user in _users_of_moved(chain, app, path, is_backward)}
-        assert bool(others) >= bool(movers), (shown, movers)
-        if not movers and is_backward:
+        editors = {
+            user for path in paths for user in _users_of_edited(chain, app, path, is_backward)
+        }
+        assert bool(others) >= bool(movers | editors), (shown, movers, editors)
+        if not movers | editors and is_backward:
             assert not others, shown
+        for user in editors - expected - movers:
+            # Both versions are named.
+            reasons = [job.reason for job in others if job.app == user]
+            assert any(reason.count(" bytes of ") == 2 for reason in reasons), (shown, user)
 
 
 def _users(chain: Chain, app: str, path: str, is_backward: bool) -> Iterator[str]:
@@ -54,12 +61,25 @@ def _users_of_moved(chain: Chain, app: str, path: str, is_backward: bool) -> Ite
     """The same of files that were moved between."""
     for state, origin in chain.moved.items():
         version = chain.written_as(origin)
-        assert version is not None
+        if version is None:
+            # Edited, and then moved: of the one that was written nothing is left in it that says so.
+            continue
         readers = [reader for reader, states in chain.reads.items() if state in states]
         if is_backward and state[0] == path and app in readers:
             yield version.app
         elif not is_backward and (version.app, version.path) == (app, path):
             yield from readers
+
+
+def _users_of_edited(chain: Chain, app: str, path: str, is_backward: bool) -> Iterator[str]:
+    """The application that wrote a file last before it was edited and read, or those that read it since."""
+    writers = [version.app for version in chain.written if version.path == path]
+    edited = {state for state in chain.edited if state[0] == path}
+    readers = [reader for reader, states in chain.reads.items() if edited.intersection(states)]
+    if is_backward and app in readers and writers:
+        yield writers[-1]
+    elif not is_backward and writers == [app]:
+        yield from readers
 
 
 def check_origin(chain: Chain, app: str, ids: frozenset[int], answer: Answer) -> None:
