@@ -101,6 +101,7 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
 
     @functools.wraps(command)
     def wrapped(*arguments: P.args, **options: P.kwargs) -> None:
+        before = _OPENED.set("")
         try:
             command(*arguments, **options)
             sys.stdout.flush()
@@ -118,6 +119,8 @@ def reported(command: Callable[P, None]) -> Callable[P, None]:
             echo(f"lineage: {with_store(str(error))}", err=True)
             late = isinstance(error, TimeUpError)
             raise typer.Exit(EXIT_TIME_UP if late else EXIT_ERROR) from None
+        finally:
+            _OPENED.reset(before)
 
     return wrapped
 
