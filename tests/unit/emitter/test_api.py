@@ -23,6 +23,8 @@ from lineage_emitter.errors import CaptureFailedError, SettingsError
 from lineage_emitter.sdk import containers, flow_columns, paired_buffer, pairing
 from lineage_emitter.worker import recorders
 from lineage_query.engine import QueryEngine
+from lineage_query.exports.options import ExportOptions
+from lineage_query.exports.tables import batches
 from lineage_query.finding import NotFoundError
 from lineage_query.next_job_search import with_next_jobs
 from lineage_query.rows.reader import RowReader
@@ -693,6 +695,11 @@ def test_parts_that_a_program_reads_again_go_on_elsewhere_too(here: Path) -> Non
         step = with_next_jobs(
             access.ask(query := TraceQuery(Direction.BACKWARD, ("look#0#0",))), query, access.store
         )
+        traced = QueryEngine(access.store, RowReader()).trace(query)
+        assert traced.records is not None
+        (batch,) = batches(traced.records, traced.records.composer(), ExportOptions())
+    assert [item.location for item in batch.items] == [f"{out.resolve()}@40+30"]
+    assert batch.exact == [True]
     found = {item.location or item.address for group in answer.groups for item in group.items}
     assert found == {"parse#0#0", "look#0#0", f"{out.resolve()}@70+30"}
     assert (answer.exact, answer.complete) == (True, True)

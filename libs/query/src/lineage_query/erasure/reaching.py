@@ -240,7 +240,8 @@ class Reaching:
         location = item.location
         if location is not None and is_file_node(group.node):
             # Who erases rows does not erase bytes of what may be no text.
-            location, path = None, parse_place(location).path
+            path = parse_place(location).path
+            location = None
         kept = False
         if location is not None:
             place = place_of(location)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 
+from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
 from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.trace_result import NodeItems
 from lineage_query.answers import Answer, Composer, Item
 from lineage_query.exports.options import ExportOptions
 from lineage_query.record_trace import FOUND, IN_BETWEEN, START, RecordTrace
@@ -49,10 +51,34 @@ def batches(
         record = nodes.get(node_items.node)
         label = traced.names.label(node_items.node)
         operation = "" if record is None else record.name or record.op
+        if is_file_node(node_items.node):
+            # Bytes are listed in parts.
+            for exact_part, items in _parts(node_items, exact_items, composer, options):
+                current_budget().count_name(operation, len(items))
+                yield TableBatch(
+                    role, label, operation, [exact_part] * len(items), items, traced.app
+                )
+            continue
         for space, positions, items in composer.batches(node_items, texts=options.texts):
             current_budget().count_name(operation, len(items))
             exact = exact_items.get(space, Region()).contains(positions).tolist()
             yield TableBatch(role, label, operation, exact, items, traced.app)
+
+
+def _parts(
+    node_items: NodeItems,
+    exact_items: Mapping[str, Region],
+    composer: Composer,
+    options: ExportOptions,
+) -> Iterator[tuple[bool, list[Item]]]:
+    """Parts of a file, those that are exact apart from others."""
+    for space, region in node_items.spaces.items():
+        exact = region & exact_items.get(space, Region())
+        for is_exact, part in ((True, exact), (False, region - exact)):
+            of_part = NodeItems(node_items.node, {space: part})
+            items = composer.group(of_part, None, texts=options.texts).items
+            if items:
+                yield is_exact, list(items)
 
 
 def batches_of(answer: Answer, options: ExportOptions) -> Iterator[TableBatch]:
