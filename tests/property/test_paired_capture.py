@@ -21,6 +21,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_core.tracing.tracer import Tracer
 from lineage_emitter import LineageApi
 from lineage_emitter.sdk import flow_columns, paired_buffer, pairing
+from lineage_emitter.sdk.pairing import Spaces
 from lineage_emitter.worker import recorders
 from lineage_store.url import open_store
 from tests.support.job_runs import STORE, judged
@@ -58,9 +59,10 @@ class Add:
 
 @dataclass(frozen=True)
 class AddMany:
-    """A call of `add_inputs` or `add_outputs`."""
+    """A call of `add_inputs` or `add_outputs`. ``spaces``: of inputs the partition of each; None: all are of the first."""
 
     positions: tuple[int, ...]
+    spaces: tuple[int, ...] | None
     tags: tuple[int, ...] | None
     reset: bool
     is_output: bool
@@ -70,7 +72,10 @@ class AddMany:
 def batches(draw: st.DrawFn) -> AddMany:
     positions = tuple(draw(st.lists(st.integers(0, 12), min_size=1, max_size=8)))
     tags = st.tuples(*[st.sampled_from([-1, 7]) for _ in positions])
-    return AddMany(positions, draw(st.none() | tags), draw(st.booleans()), draw(st.booleans()))
+    spaces = draw(st.none() | st.tuples(*[st.integers(0, 1) for _ in positions]))
+    return AddMany(
+        positions, spaces, draw(st.none() | tags), draw(st.booleans()), draw(st.booleans())
+    )
 
 
 calls = (
@@ -114,11 +119,12 @@ class Model:
         tags: list[Hashable] = [""] * len(call.positions) if call.tags is None else [*call.tags]
         if call.reset and not call.is_output:
             self._reset(tags)
-        for position, each in zip(call.positions, tags, strict=True):
+        spaces = call.spaces or [0] * len(call.positions)
+        for position, space, each in zip(call.positions, spaces, tags, strict=True):
             if call.is_output:
                 self.made_from["total#0", position] |= self._inputs[each]
             else:
-                self._inputs[each].add(("read#0", position))
+                self._inputs[each].add((f"read#{space}", position))
         if call.reset and call.is_output:
             self._reset(tags)
 
@@ -139,7 +145,9 @@ def tell(api: LineageApi, call: Add | AddMany) -> None:
     if call.is_output:
         api.add_outputs("total#0", positions, tags=tags, reset=call.reset)
     else:
-        api.add_inputs("read#0", positions, tags=tags, reset=call.reset)
+        names = ("read#0", "read#1")
+        spaces = Spaces(names, np.array(call.spaces)) if call.spaces else names[0]
+        api.add_inputs(spaces, positions, tags=tags, reset=call.reset)
 
 
 @contextlib.contextmanager

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import textwrap
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -28,13 +29,26 @@ class Ran:
 
     @property
     def made_from(self) -> list[tuple[bytes, bytes]]:
-        """Of each record of a mapper the lines that it was made from, and its text without them."""
-        found = []
-        for record in self.written.splitlines():
-            key, _, rest = record.partition(MARK)
-            lines, _, value = rest.partition(b"\t")
-            found.append((lines, key + b"|" + value))
-        return found
+        """Of each record of a mapper the lines that it was made from (``l``: these, ``~``: perhaps fewer), and its key and value.
+
+        The log has the same keys, and the record says which attempt wrote it.
+        """
+        lines, keys = list[bytes](), list[bytes]()
+        log = iter(self.log)
+        for header in log:
+            kind, line, counts = header.split(b"\t")
+            for number, count in enumerate(map(int, counts.split(b",")), int(line)):
+                shown = {b"l": b"%d", b"~": b"~0-%d", b"-": b"-%d"}[kind] % number
+                lines += [shown] * count
+                keys += islice(log, count)
+        records = [record.partition(MARK) for record in self.written.split(b"\n")[:-1]]
+        assert keys == [key for key, _, _ in records]
+        assert {rest.partition(b"\t")[0] for _, _, rest in records} <= {b"7.1"}
+        values = [rest.partition(b"\t")[2] for _, _, rest in records]
+        return [
+            (made, key + b"|" + value)
+            for made, key, value in zip(lines, keys, values, strict=True)
+        ]
 
 
 def run_task(

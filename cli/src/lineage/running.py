@@ -1,4 +1,7 @@
-"""``lineage run`` and ``lineage mapreduce``: the job in a process of its own, capture switched on, then a summary."""
+"""``lineage run`` and ``lineage mapreduce``: a job with capture switched on, then a summary.
+
+A program of ``lineage run`` has its process for itself. Hadoop is another process anyway, so what captures its jobs runs in this one.
+"""
 
 from __future__ import annotations
 
@@ -78,9 +81,27 @@ def run_mapreduce(
     Raises:
         StoreError: the store is none, or none that capture writes to by itself.
     """
-    words = ["lineage_emitter.sdk.mapreduce_adapter"]
-    words += ["--each-line"] * each_line + ["--named-keys"] * named_keys
-    return _run(url, [*words, *command], quiet=quiet, as_json=as_json)[0]
+    load_numpy()
+    from lineage_emitter.errors import UnsupportedOperatorError
+    from lineage_emitter.sdk.mapreduce_adapter import run_job
+
+    def run(words: Sequence[str]) -> int:
+        with subprocess.Popen(words) as child, _signals_to(child):
+            return child.wait()
+
+    with _notes_of(url) as (own, notes_file):
+        before = dict(os.environ)
+        os.environ.update(own)
+        try:
+            code = run_job(command, run, each_line=each_line, named_keys=named_keys)
+        except UnsupportedOperatorError as refusal:
+            echo(f"lineage: {refusal}", err=True)
+            code = 1
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        notes = read_notes(notes_file)
+    return _summed_up(url, code, notes, quiet=quiet, as_json=as_json)
 
 
 def run_module(
@@ -95,9 +116,7 @@ def run_module(
     """
     # A program run by its path imports nothing from the working directory, either.
     command = module_command(*words)
-    with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
-        notes_file = Path(folder) / "notes.jsonl"
-        own = {"LINEAGE_STORE": _absolute(url), NOTES_VARIABLE: str(notes_file)}
+    with _notes_of(url) as (own, notes_file):
         with (
             subprocess.Popen(command, env={**environment, **own}, stdout=output) as child,
             _signals_to(child),
@@ -118,6 +137,18 @@ def run_module(
 def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple[int, RunNotes]:
     """Run a module of the emitter and sum up what it captured; its exit code, and notes of its applications."""
     code, notes = run_module(url, words, os.environ)
+    return _summed_up(url, code, notes, quiet=quiet, as_json=as_json), notes
+
+
+@contextmanager
+def _notes_of(url: str) -> Iterator[tuple[dict[str, str], Path]]:
+    """Variables of the environment of what is captured, and the file that it writes notes to."""
+    with tempfile.TemporaryDirectory(prefix="lineage-run-") as folder:
+        notes_file = Path(folder) / "notes.jsonl"
+        yield {"LINEAGE_STORE": _absolute(url), NOTES_VARIABLE: str(notes_file)}, notes_file
+
+
+def _summed_up(url: str, code: int, notes: RunNotes, *, quiet: bool, as_json: bool) -> int:
     from lineage.run_summaries import store_what_is_left, summarise
 
     try:
@@ -126,7 +157,7 @@ def _run(url: str, words: Sequence[str], *, quiet: bool, as_json: bool) -> tuple
             summarise(url, notes, as_json=as_json)
     except (LineageError, OSError) as error:
         echo(f"lineage: {error}", err=True)
-    return code if code >= 0 else 128 - code, notes
+    return code if code >= 0 else 128 - code
 
 
 def _absolute(url: str) -> str:

@@ -21,6 +21,7 @@ from lineage_emitter import LineageApi
 from lineage_emitter.dispatch.spool import TaskSpool
 from lineage_emitter.errors import CaptureFailedError, SettingsError
 from lineage_emitter.sdk import containers, flow_columns, paired_buffer, pairing
+from lineage_emitter.sdk.pairing import Spaces
 from lineage_emitter.worker import recorders
 from lineage_query.engine import QueryEngine
 from lineage_query.exports.options import ExportOptions
@@ -466,6 +467,10 @@ def test_what_can_not_be_captured_is_a_reason_and_nothing_of_its_task_counts(her
             api.add_input("read#0#1", tag=[])  # type: ignore[arg-type]
         with api.task("total", 4):
             api.add_inputs("read#0", np.array([1], np.uint64), tags=np.array([1, 2]))
+        for number, of_item in ((6, [1]), (7, [0, 0])):
+            with api.task("total", number):
+                spaces = Spaces(("read#0",), np.array(of_item))
+                api.add_inputs(spaces, np.array([1], np.uint64))
         api.capture("outside", "a", "b")
     verdict = judged(here, api.app)
     for text in (
@@ -473,7 +478,7 @@ def test_what_can_not_be_captured_is_a_reason_and_nothing_of_its_task_counts(her
         "total#1.0: capture failed: RegionError",
     ):
         assert any(text in reason for reason in verdict.reasons)
-    for number in (2, 3, 4):
+    for number in (2, 3, 4, 6, 7):
         text = f"total#{number}.0: capture failed"
         assert any(text in reason for reason in verdict.reasons), verdict.reasons
     assert any(

@@ -47,28 +47,28 @@ def test_a_line_is_made_from_the_one_read_last(tmp_path: Path, name: str) -> Non
     ran = run_task(tmp_path, program, b"".join(line + b"\n" for line in given))
     assert (ran.code, ran.error) == (0, "")
     texts = [b"a|1", given[1] + b"|", b"|", b"b|"]
-    assert ran.made_from == [(b"7.1#%d" % n, text) for n, text in enumerate(texts)]
-    assert (ran.log, ran.end["rows"]) == ([], 4)
+    assert ran.made_from == [(b"%d" % n, text) for n, text in enumerate(texts)]
+    assert (ran.end["rows"], ran.end["is_superset"]) == (4, False)
 
 
 @pytest.mark.parametrize(
     ("program", "expected"),
     [
-        ("print('a'); [print(line[0]) for line in sys.stdin]", [b"", b"7.1#0", b"7.1#1"]),
-        ("for line in sys.stdin: pass\nprint('sum')", [b"~7.1#0-1"]),
+        ("print('a'); [print(line[0]) for line in sys.stdin]", [b"-0", b"0", b"1"]),
+        ("for line in sys.stdin: pass\nprint('sum')", [b"~0-1"]),
         (
             "lines = sys.stdin.readlines()\nfor line in lines: print(line, end='')",
-            [b"~7.1#0-1"] * 2,
+            [b"~0-1"] * 2,
         ),
-        ("for line in sys.stdin: print(line[0], end='')\nprint()", [b"~7.1#0-1"]),
+        ("for line in sys.stdin: print(line[0], end='')\nprint()", [b"~0-1"]),
         (
             "import atexit\natexit.register(print, 'end')\nfor line in sys.stdin: pass",
-            [b"~7.1#0-1"],
+            [b"~0-1"],
         ),
-        ("for line in sys.stdin: print(line[0], end='\\r')", [b"7.1#0", b"7.1#1"]),
-        ("for line in sys.stdin: print(line[0], end='\\r\\n')", [b"7.1#0", b"7.1#1"]),
-        ("for line in sys.stdin: print('\\n', end='\\r')", [b"7.1#0", b"7.1#0", b"7.1#1"]),
-        ("for line in sys.stdin: print(line[0], end='')", [b"~7.1#0-1"]),
+        ("for line in sys.stdin: print(line[0], end='\\r')", [b"0", b"1"]),
+        ("for line in sys.stdin: print(line[0], end='\\r\\n')", [b"0", b"1"]),
+        ("for line in sys.stdin: print('\\n', end='\\r')", [b"0", b"0", b"1"]),
+        ("for line in sys.stdin: print(line[0], end='')", [b"~0-1"]),
     ],
 )
 def test_what_may_be_made_from_more_lines_says_so(
@@ -77,6 +77,7 @@ def test_what_may_be_made_from_more_lines_says_so(
     ran = run_task(tmp_path, f"import sys\n{program}", b"a\nb\n")
     assert (ran.code, ran.error) == (0, "")
     assert [lines for lines, _ in ran.made_from] == expected
+    assert ran.end["is_superset"] is any(lines.startswith(b"~") for lines in expected)
 
 
 @pytest.mark.parametrize(
@@ -100,8 +101,8 @@ def test_what_reads_ahead_or_writes_later_is_a_superset(tmp_path: Path, program:
     assert len(ran.made_from) == 9
     for number, (lines, text) in enumerate(ran.made_from):
         assert text == b"%d|" % number
-        assert lines.startswith(b"~7.1#0")
-        assert int(lines.rpartition(b"-")[2] if b"-" in lines else b"0") >= number
+        assert lines.startswith(b"~0-")
+        assert int(lines.removeprefix(b"~0-")) >= number
 
 
 @pytest.mark.parametrize(
@@ -129,18 +130,37 @@ def test_a_record_that_holds_the_mark_stops_the_task(tmp_path: Path, observed: b
     assert "a record holds the mark of capture" in ran.error
 
 
+@pytest.mark.parametrize("closed", ["sys.stdout", "sys.stdout.buffer"])
+def test_a_stream_that_was_closed_takes_no_more(tmp_path: Path, closed: str) -> None:
+    program = f"""
+        import sys
+        for number, line in enumerate(sys.stdin):
+            print(line, end="")
+            if number == 1:
+                sys.stdout.flush()
+                {closed}.close()
+                assert sys.stdout.closed
+                try:
+                    print("more")
+                except ValueError:
+                    sys.exit(5)
+        """
+    ran = run_task(tmp_path, program, b"a\nb\nc\n")
+    assert (ran.code, ran.made_from) == (5, [(b"0", b"a|"), (b"1", b"b|")])
+
+
 def test_what_was_written_before_a_fork_is_written_once(tmp_path: Path) -> None:
     program = "import os, sys\nfor line in sys.stdin:\n    print(line, end='')\n    os.fork() or os._exit(0)"
     ran = run_task(tmp_path, program, b"a\nb\n")
     assert (ran.code, ran.error) == (0, "")
-    assert ran.made_from == [(b"7.1#0", b"a|"), (b"7.1#1", b"b|")]
+    assert ran.made_from == [(b"0", b"a|"), (b"1", b"b|")]
 
 
 def test_a_program_that_is_observed_has_its_own_name_and_folder(tmp_path: Path) -> None:
     (tmp_path / "beside.py").write_text("word = 'here'\n")
     program = "import sys, beside\nfor _ in sys.stdin: print(__name__, beside.word, *sys.argv)\nsys.exit(3)"
     ran = run_task(tmp_path, program, b"a\n")
-    assert (ran.code, ran.made_from) == (3, [(b"7.1#0", b"__main__ here program.py argument|")])
+    assert (ran.code, ran.made_from) == (3, [(b"0", b"__main__ here program.py argument|")])
 
 
 def test_a_program_that_is_not_observed_may_use_all_it_was_given(tmp_path: Path) -> None:
@@ -149,16 +169,38 @@ def test_a_program_that_is_not_observed_may_use_all_it_was_given(tmp_path: Path)
     )
     ran = run_task(tmp_path, program, b"a\t1\nb\n", observed=False)
     assert [text for _, text in ran.made_from] == [b"head|", b"a|1", b"b|"]
-    assert [lines for lines, _ in ran.made_from][1:] == [b"~7.1#0-1"] * 2
+    assert [lines for lines, _ in ran.made_from][1:] == [b"~0-1"] * 2
 
 
 def test_a_reducer_gets_records_as_hadoop_would_give_them(tmp_path: Path) -> None:
-    program = "import sys\nfor line in sys.stdin: sys.stdout.write(line)"
-    given = b"k" + MARK + b"3.0#1\tv\tw\n" + MARK + b"~4.0#0-2\t\n"
+    program = "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"
+    records = [b"%s3.0\tv\tw", b"%s4.1\t", b"%s4.1\t"]
+    given = b"k" + b"\nl".join(records + records[:1]) % ((MARK,) * 4) + b"\n"
     ran = run_task(tmp_path, program, given, observed=False, is_map=False)
-    assert ran.written == b"k\tv\tw\n\t\n"
-    assert sorted(ran.log) == sorted([b"i\t3.0#1\tk", b"i\t~4.0#0-2\t", b"o\t\tk", b"o\t\t"])
-    assert (ran.end["rows"], ran.end["split"], ran.end["is_of_output"]) == (2, None, True)
+    assert ran.written == b"k\tv\tw\nl\t\nl\t\nl\tv\tw\n"
+    assert sorted(ran.log) == [b"i\t1\tk", b"i\t3\tl", b"o\t1\tk", b"o\t3\tl"]
+    assert (ran.end["rows"], ran.end["split"], ran.end["is_of_output"]) == (4, None, True)
+    assert ran.end["given"] == {"3.0": 2, "4.1": 2}
+
+
+@pytest.mark.parametrize("value", [b"v", b"v" + MARK + b"3.0\t" + MARK])
+def test_records_for_a_reducer_that_no_mapper_wrote_stop_the_task(
+    tmp_path: Path, value: bytes
+) -> None:
+    given = b"k" + MARK + b"3.0\tv\nk\t" + value + b"\n"
+    ran = run_task(tmp_path, "import sys; sys.stdin.read()", given, observed=False, is_map=False)
+    assert ran.code == 1
+    assert "a record holds the mark of capture" in ran.error
+
+
+def test_a_reducer_that_ends_early_is_not_given_all(tmp_path: Path) -> None:
+    program = "import sys\nprint(sys.stdin.readline(), end='')\nsys.stdin.close()"
+    given = (b"k" + MARK + b"3.0\tv\n") * 200_000
+    ran = run_task(tmp_path, program, given, observed=False, is_map=False)
+    assert (ran.code, ran.written, ran.error) == (0, b"k\tv\n", "")
+    assert 0 < ran.end["given"]["3.0"] < 200_000
+    counts = [int(line.split(b"\t")[1]) for line in ran.log if line.startswith(b"i")]
+    assert sum(counts) == ran.end["given"]["3.0"]
 
 
 def test_settings_of_the_job_divide_records(tmp_path: Path) -> None:

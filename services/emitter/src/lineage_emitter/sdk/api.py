@@ -63,6 +63,7 @@ from lineage_store.run_notes import note_application
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
     from lineage_emitter.dispatch.port import DriverDispatcher, TaskDispatcher
+    from lineage_emitter.sdk.pairing import Spaces
     from lineage_emitter.sdk.task_capture import TaskCapture
 
 
@@ -502,7 +503,7 @@ class LineageApi:
 
     def add_inputs(
         self,
-        space: str,
+        space: str | Spaces,
         first: U64,
         *,
         last: U64 | None = None,

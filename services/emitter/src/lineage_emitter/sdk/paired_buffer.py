@@ -13,7 +13,7 @@ from lineage_core.contract.positions import text_positions
 from lineage_core.errors import BlockError, RegionError
 from lineage_emitter.sdk.flow_buffer import ADDRESS, WAITING_TEXT_MAX, runs_of
 from lineage_emitter.sdk.flow_columns import clean_values
-from lineage_emitter.sdk.pairing import Events, Items, Pairing
+from lineage_emitter.sdk.pairing import Events, Items, Pairing, Spaces
 from lineage_emitter.worker.recorders import FLOWS_MAX
 
 if TYPE_CHECKING:
@@ -222,7 +222,7 @@ def _addressed(column: pa.StringArray) -> Items:
 
 
 def column_events(
-    space: str,
+    space: str | Spaces,
     first: U64,
     last: U64 | None,
     tags: I64 | None,
@@ -237,14 +237,15 @@ def column_events(
     """
     first = np.asarray(first, np.uint64)
     rows = len(first)
+    if isinstance(space, str):
+        space = Spaces((space,), np.zeros(rows, np.int64))
     tag = np.zeros(rows, np.int64) if tags is None else np.asarray(tags)
     resets = np.zeros(rows, np.bool_)
     if reset and rows:
         resets[_last_of_tags(tag) if is_output else _first_of_tags(tag)] = True
     return Events(
         Items(
-            (space,),
-            np.zeros(rows, np.int64),
+            *space,
             first,
             first if last is None else np.asarray(last, np.uint64),
         ),
@@ -265,17 +266,21 @@ def _last_of_tags(tag: I64) -> I64:
 
 def _check_columns(events: Events) -> None:
     items = events.items
-    parse_space(items.spaces[0])
-    if items.spaces[0] == OPAQUE_SPACE:
-        raise BlockError("columns are of positions, not of opaque strings", where="space")
-    rows = len(items)
+    for space in items.spaces:
+        parse_space(space)
+        if space == OPAQUE_SPACE:
+            raise BlockError("columns are of positions, not of opaque strings", where="space")
+    rows = len(events.is_output)
     for name, length in (
+        ("space", len(items)),
         ("last", len(items.last)),
         ("tags", len(events.tag)),
         ("values", rows if events.values is None else len(events.values)),
     ):
         if length != rows:
             raise BlockError(f"{length} entries for {rows} items", where=name)
+    if bool((items.space < 0).any() or (items.space >= len(items.spaces)).any()):
+        raise BlockError(f"an item is of none of the {len(items.spaces)} spaces", where="space")
     if bool((items.last < items.first).any()):
         raise BlockError("an item ends before it begins", where="last")
 

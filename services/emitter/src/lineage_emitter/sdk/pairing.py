@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,14 @@ from lineage_emitter.worker.recorders import RUNS_MAX, split_by_runs
 
 if TYPE_CHECKING:
     from lineage_core.contract.block import I64, U64
+
+
+class Spaces(NamedTuple):
+    """The space of each of many items. ``of_item``: int64[n], of each item the place of its space in ``names``."""
+
+    names: tuple[str, ...]
+    of_item: I64
+
 
 Mask = npt.NDArray[np.bool_]
 Texts = npt.NDArray[np.object_]

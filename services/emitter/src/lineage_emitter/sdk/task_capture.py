@@ -16,7 +16,7 @@ from lineage_emitter.failures import in_words
 from lineage_emitter.sdk.flow_buffer import COLUMNED_FLOWS_MAX, FlowBuffer
 from lineage_emitter.sdk.flow_columns import FlowColumns
 from lineage_emitter.sdk.paired_buffer import INPUT, OUTPUT, RESET, PairedBuffer, column_events
-from lineage_emitter.sdk.pairing import Pairing
+from lineage_emitter.sdk.pairing import Pairing, Spaces
 from lineage_emitter.worker.recorders import FLOWS_MAX, RUNS_MAX
 
 if TYPE_CHECKING:
@@ -103,7 +103,7 @@ class TaskCapture(FlowBuffer):
 
     def add_inputs(
         self,
-        space: str,
+        space: str | Spaces,
         first: U64,
         *,
         last: U64 | None = None,
@@ -113,7 +113,7 @@ class TaskCapture(FlowBuffer):
         """Add many inputs at once, in columns.
 
         Args:
-            space: of all of them.
+            space: of all of them, or of each.
             first: uint64[n], the position of each, or the first one.
             last: uint64[n], the last position of each; None: each has one.
             tags: int64[n], the tag of each; None: the tag "".
@@ -151,7 +151,7 @@ class TaskCapture(FlowBuffer):
 
     def _add_columns_paired(
         self,
-        space: str,
+        space: str | Spaces,
         first: U64,
         last: U64 | None,
         tags: I64 | None,

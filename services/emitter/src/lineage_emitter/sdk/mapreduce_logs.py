@@ -1,0 +1,134 @@
+"""Logs that the tasks of Hadoop Streaming leave beside their output (:mod:`lineage_emitter.sdk.mapreduce_task` writes them)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from lineage_emitter.errors import CaptureFailedError
+from lineage_emitter.sdk.mapreduce_task import GIVEN, LINE, LINES, NO_LINE
+
+if TYPE_CHECKING:
+    from lineage_core.contract.block import I64
+
+RECORDS_READ = 1 << 17
+"""Records of a log that are in memory at a time, and those of what its task wrote at once."""
+END_BYTES_MAX = 1 << 16
+"""Longest last line of a log."""
+
+
+class Records(NamedTuple):
+    """What a mapper wrote, in order.
+
+    ``made_from``: int64[n], of each record lines of its split (see :func:`lines_of`), 0 where it was made from none. ``keys``: of each record its key, with a line end; none where the records are the job's output.
+    """
+
+    made_from: I64
+    keys: list[bytes]
+
+
+def lines_of(made_from: I64) -> tuple[I64, I64]:
+    """The first and the last line of each record's lines: n > 0: the line n - 1; n < 0: perhaps all lines up to -n - 1."""
+    last = np.abs(made_from) - 1
+    return np.where(made_from > 0, last, 0), last
+
+
+class TaskLog:
+    """What a task left: what went in and came out, and how it ended.
+
+    Raises:
+        OSError, ValueError, KeyError: it is no log.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path, self.partition = path, partition_of(path)
+        with path.open("rb") as log:
+            log.seek(max(0, path.stat().st_size - END_BYTES_MAX))
+            end = json.loads(log.read().rpartition(b"\n")[2])
+        self.rows: int = end["rows"]
+        self.attempt = f"{self.partition}.{end['attempt']}"
+        self.split: dict[str, Any] | None = end["split"]
+        self.is_changed: bool = end["is_changed"]
+        self.is_of_output: bool = end["is_of_output"]
+        self.is_superset: bool = end["is_superset"]
+        """Whether a record of a mapper may be made from fewer lines than the log says."""
+        self.given: dict[str, int] = end["given"]
+        """How many records a reducer was given of each attempt at a map task."""
+
+    def records(self) -> Iterator[Records]:
+        """What a mapper wrote, some at a time.
+
+        Raises:
+            CaptureFailedError: the log is not what a task writes.
+        """
+        made_from, keys, count = list[Any](), list[bytes](), 0
+        with self.path.open("rb") as log:
+            while not (header := log.readline()).startswith(b"{"):
+                made_from.append(_made_from(header))
+                count += len(made_from[-1])
+                if not self.is_of_output:
+                    keys += islice(log, len(made_from[-1]))
+                if count >= RECORDS_READ:
+                    yield Records(np.concatenate(made_from), keys)
+                    made_from, keys, count = [], [], 0
+        if made_from:
+            yield Records(np.concatenate(made_from), keys)
+
+
+class ReducerKeys:
+    """The keys of a reducer by numbers, in the order in which it was given them, and those of the rows that it wrote.
+
+    Raises:
+        CaptureFailedError: the log is not what a task writes.
+    """
+
+    def __init__(self, log: TaskLog) -> None:
+        self.codes: dict[bytes, int] = {}
+        given, rows, times, before = list[int](), list[bytes](), list[int](), list[int]()
+        with log.path.open("rb") as lines:
+            for line in lines:
+                if line.startswith(b"{"):
+                    break
+                kind, count, key = line.split(b"\t", 2)
+                if kind == GIVEN:
+                    code = self.codes.setdefault(key, len(given))
+                    if code == len(given):
+                        given.append(0)
+                    given[code] += int(count)
+                else:
+                    rows.append(key)
+                    times.append(int(count))
+                    before.append(len(given))
+        self.given: I64 = np.array(given, np.int64)
+        """How many records it was given of each key."""
+        self.rows: I64 = np.repeat(
+            np.array([self.codes.get(key, -1) for key in rows], np.int64), times
+        )
+        """Of each row the key that it begins with, -1 where the reducer was given none of that name."""
+        self.before: I64 = np.repeat(np.array(before, np.int64), times)
+        """How many keys it had been given before each row."""
+        if len(self.rows) != log.rows:
+            raise CaptureFailedError(
+                f"{log.path.name} counts {len(self.rows)} lines, not {log.rows}"
+            )
+
+
+def _made_from(header: bytes) -> I64:
+    kind, number, text = header.split(b"\t")
+    counts, line = np.array(list(map(int, text.split(b","))), np.int64), int(number)
+    if kind == LINE:
+        return np.repeat(np.arange(line + 1, line + 1 + len(counts)), counts)
+    if kind not in (LINES, NO_LINE):
+        raise CaptureFailedError(f"a log says of records: {header[:80]!r}")
+    return np.repeat(np.array([-line - 1 if kind == LINES else 0]), counts)
+
+
+def partition_of(path: Path) -> int:
+    """The partition in the name of a file: ``part-00003``."""
+    return int(re.findall("[0-9]+", path.name)[0])
