@@ -7,10 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.java_gateway import GatewayClient
+from py4j.protocol import MEMORY_COMMAND_NAME
 from pyspark import RDD, SparkContext
 
 from lineage_core.contract.message import SinkFile
 from lineage_emitter.session import hadoop
+from lineage_emitter.session.jvm_texts import JvmTexts
 
 pytestmark = pytest.mark.integration
 
@@ -34,31 +37,64 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def ranges_of(rdd: RDD[Any]) -> tuple[list[hadoop._FileRange] | None, list[hadoop._FileRange]]:
-    sc = rdd.context
-    reading = hadoop._reading_rdd(sc, rdd._jrdd.rdd())
-    return hadoop._plain_ranges(sc, reading), list(hadoop._ranges_one_by_one(sc, reading))
+    texts = JvmTexts(rdd.context)
+    reading = texts, *hadoop._reading_rdd(texts, rdd._jrdd.rdd())
+    return hadoop._ranges_together(*reading), list(hadoop._ranges_one_by_one(*reading))
 
 
 def test_ranges_are_those_that_each_split_names(spark_context: SparkContext, folder: Path) -> None:
-    of_text, of_new_text = (
+    of_text, *others = (
         ranges_of(spark_context.textFile(str(folder), 30)),
         ranges_of(spark_context.newAPIHadoopFile(str(folder), *NEW_TEXT)),
+        ranges_of(spark_context.wholeTextFiles(str(folder), 3)),
+        ranges_of(spark_context.binaryFiles(str(folder), 3)),
     )
-    for plain, expected in (of_text, of_new_text):
-        assert plain == expected
-    # Files are cut into several ranges, too.
+    for together, expected in (of_text, *others):
+        assert together == expected
+    # Files are cut into several ranges, and several are together in one split.
     assert any(one.start for one in of_text[1])
+    assert any(one.row for one in others[1][1])
+
+
+def test_calls_do_not_grow_with_files(
+    spark_context: SparkContext, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def calls(path: Path) -> int:
+        count, send = [0], GatewayClient.send_command
+
+        def counted(client: GatewayClient, *arguments: Any, **options: Any) -> Any:
+            # What the collector of garbage lets go of is none of these.
+            count[0] += not arguments[0].startswith(MEMORY_COMMAND_NAME)
+            return send(client, *arguments, **options)
+
+        rdd = spark_context.wholeTextFiles(str(path))
+        rdd.getNumPartitions()
+        texts = JvmTexts(spark_context)
+        with monkeypatch.context() as patch:
+            patch.setattr(GatewayClient, "send_command", counted)
+            reading, kind = hadoop._reading_rdd(texts, rdd._jrdd.rdd())
+            assert hadoop._ranges_together(texts, reading, kind) is not None
+        return count[0]
+
+    assert calls(folder) == calls(folder / NAMES[0]) < 120
 
 
 def test_what_is_no_plain_split_is_read_one_by_one(
     spark_context: SparkContext, tmp_path: Path
 ) -> None:
-    (tmp_path / "b\nc").write_text("x\n")
-    (tmp_path / "d").write_text("y\n")
-    for rdd in (spark_context.textFile(str(tmp_path)), spark_context.wholeTextFiles(str(tmp_path))):
-        plain, expected = ranges_of(rdd)
-        assert plain is None
-        assert {one.path for one in expected} == {f"file:{tmp_path}/b\nc", f"file:{tmp_path}/d"}
+    for name in ("b\nc", "b, c"):
+        folder = tmp_path / str(len(name.split("\n")))
+        folder.mkdir()
+        (folder / name).write_text("x\n")
+        (folder / "d").write_text("y\n")
+        (plain, of_lines), (together, of_files) = (
+            ranges_of(spark_context.textFile(str(folder))),
+            ranges_of(spark_context.wholeTextFiles(str(folder))),
+        )
+        for expected in (of_lines, of_files):
+            assert {one.path for one in expected} == {f"file:{folder}/{name}", f"file:{folder}/d"}
+        # A comma divides paths only where a split has several.
+        assert (plain, together) == (of_lines if "," in name else None, None)
 
 
 def test_states_are_those_that_hadoop_reads(spark_context: SparkContext, folder: Path) -> None:

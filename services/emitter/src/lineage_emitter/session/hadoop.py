@@ -8,13 +8,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from py4j.java_gateway import is_instance_of
 from py4j.protocol import Py4JError
 
 from lineage_core.contract.graph import Unit
 from lineage_core.contract.message import RecordSplit, RecordSplits, SinkFile, Split, Splits
 from lineage_emitter.sdk.files import is_compressed
-from lineage_emitter.session.jvm_texts import texts_of
+from lineage_emitter.session.jvm_texts import TEXT, JvmTexts, Step
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -27,19 +26,30 @@ _OLD, _NEW = "org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"
 _LOCAL = "file:"
 _FILE_SPLIT = re.compile(r"(.*):(\d+)\+(\d+)", re.DOTALL)
 """A file, where a range of it begins, and its length: the text of Hadoop's splits."""
-_TEXT = "java.lang.String"
 _WRITABLE = "org.apache.spark.SerializableWritable"
-_PLAIN_SPLITS = {
-    _OLD_RDD: (
-        ("org.apache.spark.rdd.HadoopPartition", "inputSplit", _WRITABLE),
-        f"{_OLD}.FileSplit",
-    ),
-    _NEW_RDD: (
-        ("org.apache.spark.rdd.NewHadoopPartition", "serializableHadoopSplit", _WRITABLE),
-        f"{_NEW}.FileSplit",
-    ),
+_SPLITS = {
+    _OLD_RDD: Step("org.apache.spark.rdd.HadoopPartition", "inputSplit", _WRITABLE),
+    _NEW_RDD: Step("org.apache.spark.rdd.NewHadoopPartition", "serializableHadoopSplit", _WRITABLE),
 }
-"""By kind of RDD how its partitions give their split, and the class of a split that is one range of one file."""
+"""By kind of RDD how its partitions give their split."""
+_VALUE = Step(_WRITABLE, "value", "org.apache.hadoop.io.Writable")
+_CLASS_NAME = (
+    Step("java.lang.Object", "getClass", "java.lang.Class"),
+    Step("java.lang.Class", "getName", TEXT),
+)
+_PLAIN_SPLITS = {f"{_OLD}.FileSplit", f"{_NEW}.FileSplit"}
+"""Splits that are one range of one file."""
+_COMBINED_SPLIT = f"{_NEW}.CombineFileSplit"
+_PATHS, _NUMBERS, _OBJECTS = "[Lorg.apache.hadoop.fs.Path;", "[J", "[Ljava.lang.Object;"
+_OF_COMBINED = tuple(
+    (Step(_COMBINED_SPLIT, name, kind), Step("java.util.Arrays", "toString", TEXT, general))
+    for name, kind, general in (
+        ("getPaths", _PATHS, _OBJECTS),
+        ("getStartOffsets", _NUMBERS, _NUMBERS),
+        ("getLengths", _NUMBERS, _NUMBERS),
+    )
+)
+"""Files of a split of several, where the range of each begins, and its length."""
 _FOLDERS_IN = ("mapreduce.input.fileinputformat.inputdir", "mapred.input.dir")
 _FOLDERS_OUT = ("mapreduce.output.fileoutputformat.outputdir", "mapred.output.dir")
 
@@ -95,62 +105,82 @@ def splits_of(
 
 def with_reading_rdd(sc: SparkContext, source: FileSource) -> FileSource:
     """The same source, whose Java RDD reads the files itself."""
-    return replace(source, jrdd=_reading_rdd(sc, source.jrdd.rdd()).toJavaRDD())
+    return replace(source, jrdd=_reading_rdd(JvmTexts(sc), source.jrdd.rdd())[0].toJavaRDD())
 
 
-def _reading_rdd(sc: SparkContext, rdd: Any) -> Any:
-    """The RDD that reads: Spark maps what Hadoop reads, partition by partition."""
-    while not any(is_instance_of(sc._gateway, rdd, name) for name in (_OLD_RDD, _NEW_RDD)):
+def _reading_rdd(texts: JvmTexts, rdd: Any) -> tuple[Any, str]:
+    """The RDD that reads, and of which kind it is: Spark maps what Hadoop reads, partition by partition."""
+    while True:
+        for kind in _SPLITS:
+            if texts.is_a(rdd, kind):
+                return rdd, kind
         rdd = rdd.dependencies().apply(0).rdd()
-    return rdd
 
 
 def _file_ranges(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
-    rdd = _reading_rdd(sc, rdd)
-    ranges = _plain_ranges(sc, rdd)
-    return _ranges_one_by_one(sc, rdd) if ranges is None else iter(ranges)
+    texts = JvmTexts(sc)
+    rdd, kind = _reading_rdd(texts, rdd)
+    ranges = _ranges_together(texts, rdd, kind)
+    return _ranges_one_by_one(texts, rdd, kind) if ranges is None else iter(ranges)
 
 
-def _plain_ranges(sc: SparkContext, rdd: Any) -> list[_FileRange] | None:
-    """The ranges of an RDD of which each partition is one range of one file, in a few calls; None: not all are."""
-    kind = next(name for name in _PLAIN_SPLITS if is_instance_of(sc._gateway, rdd, name))
-    split_of_partition, plain_class = _PLAIN_SPLITS[kind]
-    split = (split_of_partition, (_WRITABLE, "value", "org.apache.hadoop.io.Writable"))
-    name = (
-        ("java.lang.Object", "getClass", "java.lang.Class"),
-        ("java.lang.Class", "getName", _TEXT),
-    )
-    partitions = rdd.toJavaRDD().partitions()
+def _ranges_together(texts: JvmTexts, rdd: Any, kind: str) -> list[_FileRange] | None:
+    """The ranges of an RDD's partitions in a few calls; None: some have to be looked at one by one."""
+    partitions, split = rdd.toJavaRDD().partitions(), (_SPLITS[kind], _VALUE)
     if partitions.isEmpty():
         return []
     try:
         # A class of an input format's own may call itself anything.
-        if set(texts_of(sc._jvm, partitions, (*split, *name)) or ()) != {plain_class}:
-            return None
-        texts = texts_of(sc._jvm, partitions, (*split, ("java.lang.Object", "toString", _TEXT)))
+        classes = set(texts.texts_of(partitions, (*split, *_CLASS_NAME)) or ())
+        if len(classes) == 1 and classes <= _PLAIN_SPLITS:
+            as_text = Step("java.lang.Object", "toString", TEXT)
+            return _plain_ranges(texts.texts_of(partitions, (*split, as_text)))
+        if classes == {_COMBINED_SPLIT}:
+            columns = [texts.texts_of(partitions, (*split, *steps)) for steps in _OF_COMBINED]
+            return _combined_ranges(*columns)
     except Py4JError:
-        return None
+        pass
+    return None
+
+
+def _plain_ranges(texts: list[str] | None) -> list[_FileRange] | None:
     matches = [_FILE_SPLIT.fullmatch(text) for text in texts or ()]
     ranges = [
         _FileRange(index, 0, match[1], int(match[2]), int(match[3]))
         for index, match in enumerate(matches)
         if match is not None
     ]
-    return ranges if len(ranges) == partitions.size() else None
+    return ranges if texts is not None and len(ranges) == len(texts) else None
 
 
-def _ranges_one_by_one(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
-    def is_a(java_object: Any, name: str) -> bool:
-        return bool(is_instance_of(sc._gateway, java_object, name))
+def _combined_ranges(
+    paths: list[str] | None, starts: list[str] | None, lengths: list[str] | None
+) -> list[_FileRange] | None:
+    """The ranges of partitions of several files. ``paths``, ``starts``, ``lengths``: of each partition a list, as Java writes it."""
+    if paths is None or starts is None or lengths is None:
+        return None
+    ranges = []
+    for index, texts in enumerate(zip(paths, starts, lengths, strict=True)):
+        of_paths, of_starts, of_lengths = (text[1:-1].split(", ") for text in texts)
+        if not len(of_paths) == len(of_starts) == len(of_lengths):
+            # A path holds what divides them.
+            return None
+        for row, (path, start, length) in enumerate(
+            zip(of_paths, of_starts, of_lengths, strict=True)
+        ):
+            ranges.append(_FileRange(index, row, path, int(start), int(length)))
+    return ranges
 
-    new = is_a(rdd, _NEW_RDD)
+
+def _ranges_one_by_one(texts: JvmTexts, rdd: Any, kind: str) -> Iterator[_FileRange]:
     for index, partition in enumerate(rdd.partitions()):
+        new = kind == _NEW_RDD
         split = (partition.serializableHadoopSplit() if new else partition.inputSplit()).value()
-        if is_a(split, f"{_NEW}.CombineFileSplit"):
+        if texts.is_a(split, _COMBINED_SPLIT):
             ranges = zip(split.getPaths(), split.getStartOffsets(), split.getLengths(), strict=True)
             for row, (path, start, length) in enumerate(ranges):
                 yield _FileRange(index, row, path.toString(), start, length)
-        elif is_a(split, f"{_OLD}.FileSplit") or is_a(split, f"{_NEW}.FileSplit"):
+        elif any(texts.is_a(split, name) for name in sorted(_PLAIN_SPLITS)):
             path, start, length = split.getPath(), split.getStart(), split.getLength()
             yield _FileRange(index, 0, path.toString(), start, length)
 
