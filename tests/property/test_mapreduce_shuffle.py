@@ -118,7 +118,13 @@ def reducer_of(key: str) -> int:
 
 
 def write_log(folder: Path, name: str, events: list[str], **end: Any) -> None:
-    fields: dict[str, Any] = {"attempt": "1", "split": None, "is_changed": False, "is_superset": False, "given": {}}
+    fields: dict[str, Any] = {
+        "attempt": "1",
+        "split": None,
+        "is_changed": False,
+        "is_superset": False,
+        "given": {},
+    }
     lines = [*events, json.dumps(fields | end)]
     (folder / f"_lineage-{name}").write_text("\n".join(lines))
 

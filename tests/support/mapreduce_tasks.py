@@ -46,8 +46,7 @@ class Ran:
         assert {rest.partition(b"\t")[0] for _, _, rest in records} <= {b"7.1"}
         values = [rest.partition(b"\t")[2] for _, _, rest in records]
         return [
-            (made, key + b"|" + value)
-            for made, key, value in zip(lines, keys, values, strict=True)
+            (made, key + b"|" + value) for made, key, value in zip(lines, keys, values, strict=True)
         ]
 
 

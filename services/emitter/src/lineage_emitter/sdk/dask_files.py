@@ -17,6 +17,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from lineage_core.contract.message import SinkFile, Split
 from lineage_emitter.sdk.files import is_compressed
+from lineage_emitter.sdk.line_files import file_written, split_of
 from lineage_emitter.sdk.mapreduce_task import version
 
 text: Any = import_module("dask.bag.text")
@@ -59,15 +60,9 @@ def read_with_splits(
         splits = [(path, 0, os.stat(path).st_size) for path in files]
     else:
         splits = list(block_splits(files, blocks))
-    return made, splits_of(splits) if len(splits) == made.npartitions else ()
-
-
-def splits_of(parts: Iterable[tuple[str, int, int]]) -> tuple[Split, ...]:
-    """Splits of the parts of files that partitions read: path, first byte, length."""
-    return tuple(
-        Split(partition=n, path=f"file:{path}", start=start, length=length, **version(path))
-        for n, (path, start, length) in enumerate(parts)
-    )
+    if len(splits) != made.npartitions:
+        return made, ()
+    return made, tuple(split_of(n, *part) for n, part in enumerate(splits))
 
 
 @contextmanager
@@ -145,8 +140,4 @@ def sink_file(partition: int, written_path: str, written: Written) -> tuple[Sink
     """A file that was written, and why its lines, or its rows, can't be traced, if so."""
     state = version(written_path)
     problem = written.problem or (AGAIN_REASON if state != written.state else "")
-    size, mtime = state["file_size"], state["mtime"]
-    path = f"file:{os.path.realpath(written_path)}"
-    return SinkFile(
-        partition=partition, path=path, size=size, mtime=mtime, rows=written.lines
-    ), problem
+    return file_written(partition, written_path, state, written.lines), problem

@@ -17,9 +17,9 @@ from lineage_emitter.sdk.dask_files import (
     block_splits,
     local_files,
     recorded_blocks,
-    splits_of,
 )
 from lineage_emitter.sdk.files import is_compressed
+from lineage_emitter.sdk.line_files import split_of
 
 csv: Any = import_module("dask.dataframe.io.csv")
 ROWS = "-rows"
@@ -125,7 +125,7 @@ def read_text(make: Callable[..., Any], *args: Any, **options: Any) -> tuple[Any
     files = local_files(open_files(given["urlpath"], mode="rb", compression=None))
     if given["compression"] not in (None, "infer") or any(map(_is_packed, files)):
         return made, read
-    splits = splits_of(block_splits(files, blocks))
+    splits = tuple(split_of(n, *part) for n, part in enumerate(block_splits(files, blocks)))
     if len(splits) != made.npartitions:
         return made, read
     skips_empty = given["kwargs"].get("skip_blank_lines", True) is True

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping
+from typing import Any
 
 from lineage_core.contract.message import RecordSplit, SinkFile, SinkFiles, Split, Splits
 from lineage_emitter.errors import CaptureFailedError
@@ -21,19 +22,19 @@ def files_read(app: str, node: str, files: Mapping[int, str]) -> Splits:
         CaptureFailedError: it is compressed.
     """
     _check_plain(files)
-    splits = []
-    for partition, path in files.items():
-        state = version(path)
-        splits.append(
-            Split(
-                partition=partition,
-                path=f"file:{os.path.realpath(path)}",
-                start=0,
-                length=state["file_size"],
-                **state,
-            )
-        )
-    return Splits(app=app, node=node, splits=tuple(splits))
+    splits = tuple(split_of(partition, path) for partition, path in files.items())
+    return Splits(app=app, node=node, splits=splits)
+
+
+def split_of(partition: int, path: str, start: int = 0, length: int | None = None) -> Split:
+    """That a partition is a part of a file, as it is now. ``length``: of the part; None: all of it.
+
+    Raises:
+        OSError: there is no such file.
+    """
+    place, state = f"file:{os.path.realpath(path)}", version(path)
+    length = state["file_size"] if length is None else length
+    return Split(partition=partition, path=place, start=start, length=length, **state)
 
 
 def files_written(app: str, node: str, files: Mapping[int, str]) -> SinkFiles:
@@ -44,22 +45,28 @@ def files_written(app: str, node: str, files: Mapping[int, str]) -> SinkFiles:
         CaptureFailedError: it is compressed.
     """
     _check_plain(files)
-    paths = {partition: os.path.realpath(path) for partition, path in files.items()}
     written = []
-    for partition, path in paths.items():
+    for partition, path in files.items():
         state, lines = version(path), lines_of(path)
-        rows = None if lines < 0 else lines
-        written.append(
-            SinkFile(
-                partition=partition,
-                path=f"file:{path}",
-                size=state["file_size"],
-                mtime=state["mtime"],
-                rows=rows,
-            )
-        )
-    folder = os.path.commonpath([os.path.dirname(path) for path in paths.values()])
+        written.append(file_written(partition, path, state, None if lines < 0 else lines))
+    folder = os.path.commonpath(
+        [os.path.dirname(os.path.realpath(path)) for path in files.values()]
+    )
     return SinkFiles(app=app, node=node, path=f"file:{folder}", files=tuple(written))
+
+
+def file_written(partition: int, path: str, state: Mapping[str, Any], rows: int | None) -> SinkFile:
+    """That a partition is a file.
+
+    Args:
+        partition: of a sink.
+        path: of the file.
+        state: of the file when its items were in it (:func:`lineage_emitter.sdk.mapreduce_task.version`).
+        rows: how many items are in it; None where that is not known.
+    """
+    size, mtime = state["file_size"], state["mtime"]
+    place = f"file:{os.path.realpath(path)}"
+    return SinkFile(partition=partition, path=place, size=size, mtime=mtime, rows=rows)
 
 
 def _check_plain(files: Mapping[int, str]) -> None:

@@ -19,6 +19,7 @@ from lineage_core.contract.runs import sorted_unique
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk.api import LineageApi
 from lineage_emitter.sdk.files import is_compressed
+from lineage_emitter.sdk.line_files import file_written
 from lineage_emitter.sdk.mapreduce_command import StreamingJob, captured
 from lineage_emitter.sdk.mapreduce_logs import TaskLog, lines_of, partition_of
 from lineage_emitter.sdk.mapreduce_shuffle import JoinedRecords, Reducer, Shuffle
@@ -139,8 +140,7 @@ class _Outputs:
                     self._pair_reducer(task, shuffle.reducer(logs[0]))
             except Exception as problem:
                 task.end_capture(problem)
-        size, mtime = state["file_size"], state["mtime"]
-        return SinkFile(partition=number, path=f"file:{part}", size=size, mtime=mtime, rows=rows)
+        return file_written(number, str(part), state, rows)
 
     def _pair_rows(self, task: TaskCapture, log: TaskLog) -> None:
         """Each row is what a mapper wrote."""
