@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
 RECORDS_READ = 1 << 17
 """Records of a log that are in memory at a time, and those of what its task wrote at once."""
-END_BYTES_MAX = 1 << 16
-"""Longest last line of a log."""
+END_BYTES = 1 << 16
+"""Of a log that are read at once to find its last line, which names each attempt that a reducer was given records of."""
 
 
 class Records(NamedTuple):
@@ -48,9 +48,7 @@ class TaskLog:
 
     def __init__(self, path: Path) -> None:
         self.path, self.partition = path, partition_of(path)
-        with path.open("rb") as log:
-            log.seek(max(0, path.stat().st_size - END_BYTES_MAX))
-            end = json.loads(log.read().rpartition(b"\n")[2])
+        end = json.loads(_last_line(path))
         self.rows: int = end["rows"]
         self.attempt = f"{self.partition}.{end['attempt']}"
         self.split: dict[str, Any] | None = end["split"]
@@ -127,6 +125,15 @@ def _made_from(header: bytes) -> I64:
     if kind not in (LINES, NO_LINE):
         raise CaptureFailedError(f"a log says of records: {header[:80]!r}")
     return np.repeat(np.array([-line - 1 if kind == LINES else 0]), counts)
+
+
+def _last_line(path: Path) -> bytes:
+    size, length, end = path.stat().st_size, END_BYTES, b""
+    with path.open("rb") as log:
+        while b"\n" not in end and len(end) < size:
+            log.seek(max(0, size - length))
+            end, length = log.read(), 2 * length
+    return end.rpartition(b"\n")[2]
 
 
 def partition_of(path: Path) -> int:
