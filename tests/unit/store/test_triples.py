@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,15 @@ import pytest
 
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.triples import tracing
+from lineage_store.triples import numbering, tracing
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.numbering import distinct_rows
+from lineage_store.triples.indexing import Graph, whole_index
+from lineage_store.triples.numbering import (
+    codes_of,
+    distinct_numbers,
+    distinct_rows,
+    encoded_texts,
+)
 from lineage_store.triples.partitioning import components, connected_sets
 from lineage_store.triples.tracing import Method, trace
 from lineage_store.triples.updating import update_index
@@ -230,9 +237,6 @@ def test_sets_are_connected_and_small() -> None:
         for item, name in enumerate(sets.tolist()):
             by_set[name].append(item)
         assert sorted(by_set) == list(range(len(by_set)))
-        assert [items[0] for _, items in sorted(by_set.items())] == sorted(
-            items[0] for items in by_set.values()
-        )
         for name, items in by_set.items():
             place = {item: at for at, item in enumerate(items)}
             kept = [
@@ -243,6 +247,78 @@ def test_sets_are_connected_and_small() -> None:
             ends = np.array(kept, np.int64).reshape(-1, 2)
             assert len(items) == 1 or not components(len(items), ends[:, 0], ends[:, 1]).any()
             assert len(items) <= most or len(set(nodes[items].tolist())) == 1
+
+
+def test_sets_with_triples_between_them_have_numbers_near_each_other() -> None:
+    draw = np.random.default_rng(6)
+    count, most = 4_000, 40
+    # A chain of items that are named at random, through as many nodes as there are sets.
+    item = draw.permutation(count)
+    nodes = np.empty(count, np.int64)
+    nodes[item] = np.arange(count) // most
+    sets = connected_sets(nodes, item[:-1], item[1:], most)
+    assert len(np.unique(sets)) >= count // most
+    assert np.abs(np.diff(sets[item])).max() == 1
+
+
+def test_a_component_of_sets_of_sets_is_split_as_often_as_needed() -> None:
+    draw = np.random.default_rng(8)
+    count, most = 3_000, 10
+    # A tree, whose nodes are drawn: a cut leaves very many small parts, and some large ones.
+    src = draw.integers(0, np.arange(1, count))
+    nodes = draw.integers(0, 6, count)
+    sets = connected_sets(nodes, src, np.arange(1, count), most)
+    sizes = np.bincount(sets)
+    assert sizes.min() > 0
+    for name in np.flatnonzero(sizes > most).tolist():
+        assert len(np.unique(nodes[sets == name])) == 1
+    inner = np.flatnonzero(sets[src] == sets[1:])
+    connected = components(count, src[inner], inner + 1)
+    assert len(np.unique(connected)) == len(sizes)
+    assert len(np.unique(np.stack([connected, sets]), axis=1).T) == len(sizes)
+
+
+def test_numbers_of_many_columns_are_each_there_once() -> None:
+    draw = np.random.default_rng(9)
+    columns = [draw.integers(-50, 50, int(size)) for size in draw.integers(0, 40, 30)]
+    values = distinct_numbers(iter(columns))
+    assert values.tolist() == sorted({number for column in columns for number in column.tolist()})
+    for column in columns:
+        assert np.array_equal(values[codes_of(values, column)], column)
+    assert not len(distinct_numbers([]))
+
+
+def test_chunks_of_texts_have_the_codes_of_all_of_them() -> None:
+    columns = [["b", "a", "b"], [], ["é", "a"], ["c"]]
+    chunks = [
+        [pa.array(column[:2], pa.string()), pa.array(column[2:], pa.string())] for column in columns
+    ]
+    encoded = encoded_texts(chunks)
+    assert encoded.values.to_pylist() == ["a", "b", "c", "é"]
+    assert [codes.tolist() for codes in encoded.codes] == [[1, 0, 1], [], [3, 0], [2]]
+    assert [codes.tolist() for codes in encoded_texts([[], []]).codes] == [[], []]
+
+
+def test_an_index_takes_few_bytes_of_memory_a_triple(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(numbering, "UNPACKED_ROWS", 1 << 14)
+    draw = np.random.default_rng(10)
+    count = 300_000
+    items = np.arange(count * 3 // 4)
+    src, dst = (draw.integers(0, len(items), count).astype(np.int32) for _ in range(2))
+    is_near = np.arange(count) % 10 > 0
+    # Components of 30 items, most of them.
+    dst[is_near] = np.minimum(src[is_near] // 30 * 30 + dst[is_near] % 30, len(items) - 1)
+    fill = np.zeros(count, np.int32)
+    held = src.nbytes + dst.nbytes + fill.nbytes + items.nbytes
+    graph = Graph(
+        items, pa.array(["a"]), pa.array([], pa.string()), src, dst, fill, fill[: len(items)] - 1
+    )
+    tracemalloc.start()
+    for _ in whole_index(graph, 1_000):
+        pass
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (peak + held) / count < 70
 
 
 def test_many_equal_triples_connect_their_ends() -> None:

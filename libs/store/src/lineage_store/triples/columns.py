@@ -1,6 +1,6 @@
 """Parts of the table of triples: which columns each has, and by which its rows are ordered.
 
-Items are numbered in the order of their component, their set and themselves. So a component or a set is a range of numbers, a
+Items are numbered in the order of their component, their set, their node and themselves. So a component or a set is a range of numbers, a
 triple needs no set of its ends, and neighbours lie in the same row group. What is imported later becomes a segment: its items have the
 numbers after those of the segments before, which stay as they are. A component that grew is a range of numbers of each of some segments.
 """

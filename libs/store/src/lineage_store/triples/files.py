@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -22,9 +22,10 @@ from lineage_store.triples.columns import COLUMNS, REPEATING, TEXT, Part
 FILE_ROWS: Final = 1 << 22
 GROUP_ROWS: Final = 1 << 14
 """Rows of a row group: a look-up reads all of it, and a footer names each."""
-LEVEL: Final = 1
+LEVEL: Final = 3
 
-Numbers: TypeAlias = npt.NDArray[np.int64]
+Numbers: TypeAlias = npt.NDArray[np.signedinteger[Any]]
+"""Integers of 64 bits, or of 32 where all fit."""
 Columns: TypeAlias = dict[str, Any]
 """Arrays of one length by the name of their column: of NumPy where they are numbers, else of Arrow."""
 
@@ -87,10 +88,11 @@ class PartWriter:
             StoreUnavailableError: the storage can't be written.
         """
         kinds = COLUMNS[part]
-        rows = pa.table(
-            {name: _as_arrow(columns[name], kinds[name]) for name in kinds if name in columns}
-        )
-        for some in _slices(rows):
+        names = [name for name in kinds if name in columns]
+        for at in range(0, len(columns[names[0]]), FILE_ROWS):
+            some = pa.table(
+                {name: _as_arrow(columns[name][at : at + FILE_ROWS], kinds[name]) for name in names}
+            )
             first, last = _bounds(some)
             path = f"{APP}={self._key}/{part}.{digest}.{first}.{last}.{uuid.uuid4().hex}.parquet"
             self._write(path, some)
@@ -117,11 +119,6 @@ def _as_arrow(values: Any, kind: pa.DataType) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
     return pa.array(values, kind)
-
-
-def _slices(rows: pa.Table) -> Iterator[pa.Table]:
-    for first in range(0, rows.num_rows, FILE_ROWS):
-        yield rows.slice(first, FILE_ROWS)
 
 
 def _bounds(rows: pa.Table) -> tuple[int, int]:

@@ -141,7 +141,7 @@ def _numbered(
     src, dst = (place[end[inner]] for end in ends)
     among = replace(graph, items=place[is_new], src=src, dst=dst, node=graph.node[is_new])
     part, sets = grouped(among, set_items)
-    order = np.lexsort((sets, part, joined.of_item))
+    order = np.lexsort((among.node, sets, part, joined.of_item))
     number, set_of = held.copy(), np.empty(len(held), np.int64)
     numbers = np.empty(len(order), np.int64)
     numbers[order] = first + np.arange(len(order))

@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
+from lineage_store.errors import StoreError
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Columns, Numbers
-from lineage_store.triples.numbering import Values, distinct_rows, item_keys
-from lineage_store.triples.partitioning import components, connected_sets
+from lineage_store.triples.numbering import Values, code_type, distinct_rows, item_keys
+from lineage_store.triples.partitioning import components, connected_sets, places_of_labels
 
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """All triples of a data set, by codes of items and labels from 0.
+    """Triples of a data set, by codes of items and labels from 0: integers of 32 bits where they fit. Some may be there several times.
 
     ``node``: of each item; -1 where it is not known.
     """
@@ -30,6 +31,11 @@ class Graph:
     dst: Numbers
     op: Numbers
     node: Numbers
+
+    def distinct(self) -> Graph:
+        """The same with each triple once."""
+        src, dst, op = distinct_rows(self.src, self.dst, self.op)
+        return replace(self, src=src, dst=dst, op=op)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,37 +64,51 @@ class Counts:
 def whole_index(graph: Graph, set_items: int) -> Iterator[tuple[Part, Columns]]:
     """All parts of an index of one segment.
 
+    Where the caller keeps no reference to ``graph``, its triples take no memory any more once they are in order.
+
     Args:
         graph: what it is of.
         set_items: components of more items are split into sets.
+
+    Raises:
+        StoreError: there are no triples.
     """
+    if not len(graph.src):
+        raise StoreError("the data set has no triples yet, only nodes")
     component, sets = grouped(graph, set_items)
-    order = np.lexsort((sets, component))
-    number = np.empty(len(order), np.int64)
+    # Items of a node side by side: their triples have the same operations, and lead to the same nodes.
+    order = np.lexsort((graph.node, sets, component))
+    number = np.empty(len(order), code_type(len(order)))
     number[order] = np.arange(len(order))
     component, sets = component[order], sets[order]
-    yield from item_parts(graph.items, order, number, graph.node)
-    yield Part.OPS, {"op": np.arange(len(graph.ops)), "op_text": graph.ops}
-    if len(graph.nodes):
-        yield Part.NODES, {"node": np.arange(len(graph.nodes)), "node_text": graph.nodes}
-    dst, src, op = distinct_rows(number[graph.dst], number[graph.src], graph.op)
+    ops, nodes, node = graph.ops, graph.nodes, graph.node
+    yield from item_parts(graph.items, order, number, node)
+    yield Part.OPS, {"op": np.arange(len(ops)), "op_text": ops}
+    if len(nodes):
+        yield Part.NODES, {"node": np.arange(len(nodes)), "node_text": nodes}
+    del order, node
+    src, dst, op = number[graph.src], number[graph.dst], graph.op
+    del graph, number
+    dst, src, op = distinct_rows(dst, src, op)
     yield Part.BACK, {"dst": dst, "src": src, "op": op}
-    first = np.flatnonzero(differs_from_former(component, sets))
+    begins = differs_from_former(component, sets)
+    first = np.flatnonzero(begins)
     starts = np.flatnonzero(differs_from_former(component))
+    bounds = np.r_[starts, len(component)]
     of_set = np.searchsorted(starts, first, "right") - 1
-    component_rows = np.bincount(np.searchsorted(starts, dst, "right") - 1, minlength=len(starts))
     sets_of_all = {
         "first": first,
-        "last": np.r_[first[1:], len(order)] - 1,
+        "last": np.r_[first[1:], len(component)] - 1,
         "component": starts[of_set],
-        "component_last": (np.r_[starts[1:], len(order)] - 1)[of_set],
-        "component_rows": component_rows[of_set],
+        "component_last": (bounds[1:] - 1)[of_set],
+        "component_rows": np.diff(np.searchsorted(dst, bounds))[of_set],
     }
-    set_of = first[np.cumsum(differs_from_former(component, sets)) - 1]
+    set_of = first.astype(src.dtype)[np.cumsum(begins) - 1]
+    counts = Counts(len(component), len(src), len(starts), len(first), len(ops), len(nodes))
+    del component, sets, begins
     yield from set_parts(sets_of_all, set_of[src], set_of[dst])
     src, dst, op = distinct_rows(src, dst, op)
     yield Part.FORWARD, {"src": src, "dst": dst, "op": op}
-    counts = Counts(len(order), len(src), len(starts), len(first), len(graph.ops), len(graph.nodes))
     yield Part.COUNTS, counts.row(0)
 
 
@@ -107,19 +127,13 @@ def grouped(graph: Graph, set_items: int) -> tuple[Numbers, Numbers]:
         set_items: components of more items are split.
     """
     component = components(len(graph.items), graph.src, graph.dst)
-    sets = np.zeros(len(component), np.int64)
+    sets = np.zeros(len(component), component.dtype)
     large = np.flatnonzero(np.bincount(component) > set_items)
     if not len(large) or graph.node.max() < 0:
         return component, sets
-    of_triple = component[graph.src]
-    order = np.argsort(of_triple, kind="stable")
-    ordered = of_triple[order]
-    members = np.argsort(component, kind="stable")
-    grouped = component[members]
     local = np.empty(len(component), np.int64)
-    for name in large.tolist():
-        items = members[slice(*np.searchsorted(grouped, (name, name + 1)))]
-        triples = order[slice(*np.searchsorted(ordered, (name, name + 1)))]
+    members = places_of_labels(component, large)
+    for items, triples in zip(members, places_of_labels(component[graph.src], large), strict=True):
         local[items] = np.arange(len(items))
         ends = local[graph.src[triples]], local[graph.dst[triples]]
         sets[items] = connected_sets(graph.node[items], *ends, set_items)
@@ -141,6 +155,7 @@ def item_parts(
     keys = item_keys(items)
     by_key = np.argsort(keys, kind="stable")
     yield Part.KEYS, {"key": keys[by_key], "number": number[by_key]}
+    del keys, by_key
     named = (
         {"item": items[order]}
         if isinstance(items, np.ndarray)

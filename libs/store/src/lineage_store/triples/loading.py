@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -13,27 +13,39 @@ from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import int64_of
 from lineage_store.lake.opening import as_store_errors
 from lineage_store.lake.table import LakeTable
-from lineage_store.triples.columns import COLUMNS, Part
-from lineage_store.triples.files import PartFile
+from lineage_store.triples.columns import Part
+from lineage_store.triples.files import Numbers, PartFile
 from lineage_store.triples.indexing import Graph
-from lineage_store.triples.numbering import distinct_rows, encoded_numbers, encoded_texts
+from lineage_store.triples.numbering import (
+    Encoded,
+    code_type,
+    codes_of,
+    distinct_numbers,
+    distinct_rows,
+    encoded_texts,
+)
 
 OF_ITEMS = {Part.WAITING: "src_item", Part.WAITING_NODES: "item", Part.ITEMS: "item"}
-LOADED = (
-    Part.WAITING, Part.WAITING_NODES, Part.ITEMS, Part.OPS, Part.NODES, Part.NODE_OF, Part.FORWARD,
-)  # fmt: skip
-"""What all of an index is made of."""
 
 
-def read_rows_of(table: LakeTable, file: PartFile) -> pa.Table:
+def read_rows_of(table: LakeTable, file: PartFile, names: list[str] | None = None) -> pa.Table:
     """All rows of a file.
+
+    Args:
+        table: the table that it is in.
+        file: which.
+        names: of these columns alone, less those that it does not have.
 
     Raises:
         StoreError: it is damaged, or the storage can't be read.
         FileNotFoundError: it is not there any more.
     """
-    with as_store_errors(file.file.path), table.files.open_input_file(file.file.path) as stream:
-        return pq.read_table(stream, partitioning=None)
+    with (
+        as_store_errors(file.file.path),
+        table.files.open_input_file(file.file.path) as stream,
+        pq.ParquetFile(stream) as parquet,
+    ):
+        return parquet.read(names)
 
 
 def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
@@ -57,7 +69,9 @@ def check_items(table: LakeTable, files: Sequence[PartFile]) -> None:
 
 
 def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
-    """All triples of some files, each once.
+    """All triples of some files; some may be there several times.
+
+    Of items that are integers one file is in memory at a time beside the codes.
 
     Args:
         table: the table that they are in.
@@ -67,44 +81,31 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
         StoreError: a file is damaged, or items are of two types.
     """
     check_items(table, files)
-    parts = {part: _rows(table, part, files) for part in LOADED}
-    waiting, held = parts[Part.WAITING], parts[Part.ITEMS]
-    names = parts[Part.WAITING_NODES]
-    is_text = any(
-        "item_text" in rows.column_names or "src_text" in rows.column_names
-        for rows in (waiting, held, names)
-    )
-    kind = "text" if is_text else "item"
-    columns = [
-        _column(held, "item_text" if is_text else "item"),
-        _column(waiting, f"src_{kind}"),
-        _column(waiting, f"dst_{kind}"),
-        _column(names, "item_text" if is_text else "item"),
-    ]
-    items = (
-        encoded_texts(columns) if is_text else encoded_numbers([int64_of(one) for one in columns])
-    )
+    rows = _Rows(table, files)
+    items = _encoded_items(rows)
     held_codes, src, dst, named = items.codes
-    ops = encoded_texts([_column(parts[Part.OPS], "op_text"), _column(waiting, "op_text")])
-    labels = encoded_texts([_column(parts[Part.NODES], "node_text"), _column(names, "node_text")])
-    edges = parts[Part.FORWARD]
-    src, dst, op = distinct_rows(
-        np.concatenate([held_codes[int64_of(_column(edges, "src"))], src]),
-        np.concatenate([held_codes[int64_of(_column(edges, "dst"))], dst]),
-        np.concatenate([ops.codes[0][int64_of(_column(edges, "op"))], ops.codes[1]]),
+    ops = encoded_texts([rows.chunks(Part.OPS, "op_text"), rows.chunks(Part.WAITING, "op_text")])
+    labels = encoded_texts(
+        [rows.chunks(Part.NODES, "node_text"), rows.chunks(Part.WAITING_NODES, "node_text")]
     )
-    node = np.full(len(items.values), -1, np.int64)
-    former = int64_of(_column(held, "node"))
+    held = [
+        [codes[numbers] for numbers in rows.numbers(Part.FORWARD, name)]
+        for name, codes in (("src", held_codes), ("dst", held_codes), ("op", ops.codes[0]))
+    ]
+    src, dst, op = (
+        np.concatenate([*former, added])
+        for former, added in zip(held, (src, dst, ops.codes[1]), strict=True)
+    )
+    node = np.full(len(items.values), -1, code_type(len(labels.values)))
+    former = _concatenated(rows.numbers(Part.ITEMS, "node"))
     known = former >= 0
-    since = parts[Part.NODE_OF]
+    since_item, since_node = (
+        _concatenated(rows.numbers(Part.NODE_OF, name)) for name in ("number", "node")
+    )
     pairs = distinct_rows(
-        np.concatenate([held_codes[known], held_codes[int64_of(_column(since, "number"))], named]),
+        np.concatenate([held_codes[known], held_codes[since_item], named]),
         np.concatenate(
-            [
-                labels.codes[0][former[known]],
-                labels.codes[0][int64_of(_column(since, "node"))],
-                labels.codes[1],
-            ]
+            [labels.codes[0][former[known]], labels.codes[0][since_node], labels.codes[1]]
         ),
     )
     # Of several nodes of an item the first in order counts: it is written last.
@@ -112,17 +113,42 @@ def load_graph(table: LakeTable, files: Sequence[PartFile]) -> Graph:
     return Graph(items.values, ops.values, labels.values, src, dst, op, node)
 
 
-def _rows(table: LakeTable, part: Part, files: Sequence[PartFile]) -> pa.Table:
-    chosen = sorted((file for file in files if file.part is part), key=lambda file: file.first)
-    if not chosen:
-        return pa.table({})
-    return pa.concat_tables([read_rows_of(table, file) for file in chosen])
+class _Rows:
+    """Columns of some files, file by file in the order of what orders them."""
+
+    def __init__(self, table: LakeTable, files: Sequence[PartFile]) -> None:
+        self._table = table
+        self._files = sorted(files, key=lambda file: file.first)
+
+    def chunks(self, part: Part, name: str) -> Iterator[Any]:
+        """A column of Arrow; files that do not have it are left out."""
+        for file in self._files:
+            if file.part is part:
+                rows = read_rows_of(self._table, file, [name])
+                if rows.column_names:
+                    yield rows.column(name)
+
+    def numbers(self, part: Part, name: str) -> Iterator[Numbers]:
+        """A column of integers; as :meth:`chunks`."""
+        return (int64_of(column) for column in self.chunks(part, name))
 
 
-def _column(rows: pa.Table, name: str) -> Any:
-    if name in rows.column_names:
-        return rows.column(name)
-    kinds: dict[str, Any] = {
-        column: kind for columns in COLUMNS.values() for column, kind in columns.items()
-    }
-    return pa.chunked_array([], kinds[name])
+def _encoded_items(rows: _Rows) -> Encoded:
+    """Items, and the codes of those of an index, of both ends of triples that wait, and of those whose nodes wait."""
+    parts = (Part.ITEMS, Part.WAITING, Part.WAITING, Part.WAITING_NODES)
+    texts = list(zip(parts, ("item_text", "src_text", "dst_text", "item_text"), strict=True))
+    encoded = encoded_texts([rows.chunks(*column) for column in texts])
+    if len(encoded.values):
+        return encoded
+    columns = list(zip(parts, ("item", "src_item", "dst_item", "item"), strict=True))
+    values = distinct_numbers(numbers for column in columns for numbers in rows.numbers(*column))
+    codes = [
+        _concatenated(codes_of(values, numbers) for numbers in rows.numbers(*column))
+        for column in columns
+    ]
+    return Encoded(values, codes)
+
+
+def _concatenated(columns: Iterable[Numbers]) -> Numbers:
+    parts = list(columns)
+    return np.concatenate(parts) if parts else np.empty(0, np.int64)

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineage_store.triples.files import Numbers
+
+UNPACKED_ROWS: Final = 1 << 20
+"""Rows that are in memory in a wider form at a time."""
 
 Values: TypeAlias = Any
 """Items: integers of NumPy, or texts of Arrow."""
@@ -25,30 +28,70 @@ class Encoded:
     codes: list[Numbers]
 
 
-def encoded_numbers(columns: Sequence[Numbers]) -> Encoded:
-    """Codes of columns of integers."""
-    values = np.unique(np.concatenate([np.unique(column) for column in columns]))
-    return Encoded(values, [np.searchsorted(values, column) for column in columns])
+def code_type(count: int) -> type[np.int32 | np.int64]:
+    """The smallest type that holds codes below ``count``, and -1: they take most of the memory of an index that is made."""
+    return np.int32 if count <= np.iinfo(np.int32).max else np.int64
 
 
-def encoded_texts(columns: Sequence[Any]) -> Encoded:
-    """Codes of columns of texts; their order is that of their bytes in UTF-8."""
-    lengths = [len(column) for column in columns]
-    joined = pa.chunked_array(
-        [chunk for column in columns for chunk in _chunks(column)], pa.string()
-    )
-    encoded: Any = pc.dictionary_encode(joined).unify_dictionaries()
-    words: Any = encoded.chunk(0).dictionary if encoded.num_chunks else pa.array([], pa.string())
+def distinct_numbers(columns: Iterable[Numbers]) -> Numbers:
+    """The numbers of some columns in order, each once; one column is in memory at a time."""
+    parts: list[Numbers] = []
+    for column in columns:
+        distinct = sorted_distinct(column)
+        # As in a log-structured merge: each number is sorted again few times.
+        while parts and len(parts[-1]) <= len(distinct):
+            distinct = sorted_distinct(parts.pop(), distinct)
+        parts.append(distinct)
+    return sorted_distinct(*parts)
+
+
+def sorted_distinct(*columns: Numbers) -> Numbers:
+    """The numbers of some columns in order, each once: as `numpy.unique`, which takes several times as long for many numbers."""
+    return _sorted_in_place(np.concatenate([np.empty(0, np.int64), *columns]))
+
+
+def _sorted_in_place(numbers: Numbers) -> Numbers:
+    numbers.sort()
+    differs = np.ones(len(numbers), bool)
+    np.not_equal(numbers[1:], numbers[:-1], out=differs[1:])
+    return numbers if differs.all() else numbers[differs]
+
+
+def codes_of(values: Numbers, column: Numbers) -> Numbers:
+    """The place of each number of a column among ``values``, which are in order, distinct, and hold all of them."""
+    distinct, place = np.unique(column, return_inverse=True)
+    return np.asarray(np.searchsorted(values, distinct).astype(code_type(len(values)))[place])
+
+
+def encoded_texts(columns: Sequence[Iterable[Any]]) -> Encoded:
+    """Codes of columns of texts, each given by its chunks; their order is that of their bytes in UTF-8.
+
+    Of a chunk only its distinct texts are kept, and which of them its rows have.
+    """
+    encoded: list[list[Any]] = [
+        [pc.dictionary_encode(_one(chunk)) for chunk in column if len(chunk)] for column in columns
+    ]
+    texts = [chunk.dictionary for column in encoded for chunk in column]
+    joined: Any = pc.dictionary_encode(pa.chunked_array(texts, pa.string())).unify_dictionaries()
+    words: Any = joined.chunk(0).dictionary if joined.num_chunks else pa.array([], pa.string())
     order = np.asarray(pc.sort_indices(words).to_numpy(), np.int64)
-    ranks = np.empty(len(order), np.int64)
+    ranks = np.empty(len(order), code_type(len(order)))
     ranks[order] = np.arange(len(order))
-    places = [np.asarray(chunk.indices.to_numpy(), np.int64) for chunk in encoded.chunks]
-    codes = ranks[np.concatenate(places)] if places else np.empty(0, np.int64)
-    return Encoded(words.take(pa.array(order)), np.split(codes, np.cumsum(lengths)[:-1]))
+    ranks_of_chunk = (ranks[chunk.indices.to_numpy()] for chunk in joined.chunks)
+    codes = [
+        np.concatenate(
+            [
+                np.empty(0, ranks.dtype),
+                *(next(ranks_of_chunk)[chunk.indices.to_numpy()] for chunk in column),
+            ]
+        )
+        for column in encoded
+    ]
+    return Encoded(words.take(pa.array(order)), codes)
 
 
-def _chunks(column: Any) -> list[Any]:
-    return column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+def _one(column: Any) -> Any:
+    return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 
 def text_key(text: str) -> int:
@@ -81,13 +124,14 @@ def distinct_rows(*columns: Numbers) -> tuple[Numbers, ...]:
 def _packed_rows(columns: Sequence[Numbers], widths: Sequence[int]) -> tuple[Numbers, ...]:
     packed = columns[0].astype(np.int64)
     for column, width in zip(columns[1:], widths[1:], strict=True):
-        packed = packed * width + column
-    packed.sort()
-    differs = np.ones(len(packed), bool)
-    np.not_equal(packed[1:], packed[:-1], out=differs[1:])
-    packed = packed[differs]
-    unpacked = []
-    for width in widths[:0:-1]:
-        packed, last = np.divmod(packed, width)
-        unpacked.append(last)
-    return (packed, *unpacked[::-1])
+        packed *= width
+        packed += column
+    packed = _sorted_in_place(packed)
+    unpacked = tuple(np.empty(len(packed), code_type(width)) for width in widths)
+    for first in range(0, len(packed), UNPACKED_ROWS):
+        rows = slice(first, first + UNPACKED_ROWS)
+        left = packed[rows]
+        for column, width in zip(unpacked[:0:-1], widths[:0:-1], strict=True):
+            left, column[rows] = np.divmod(left, width)
+        unpacked[0][rows] = left
+    return unpacked

@@ -14,6 +14,7 @@ import numpy as np
 from lineage_core.environment.extras import needed
 from lineage_store.errors import StoreError
 from lineage_store.triples.files import Numbers
+from lineage_store.triples.numbering import code_type, sorted_distinct
 
 SET_ITEMS: Final = 10_000
 """A component of more items is split; the threshold of the paper is of this order."""
@@ -29,11 +30,18 @@ def components(items: int, src: Numbers, dst: Numbers) -> Numbers:
     """
     if not items:
         return np.empty(0, np.int64)
-    _, labels = _graphs().connected_components(_graph(items, src, dst), directed=False)
-    _, first, codes = np.unique(labels, return_index=True, return_inverse=True)
-    ranks = np.empty(len(first), np.int64)
-    ranks[np.argsort(first)] = np.arange(len(first))
-    return np.asarray(ranks[codes], np.int64)
+    count, labels = _graphs().connected_components(_graph(items, src, dst), directed=False)
+    return _in_order_of_first(labels, count)
+
+
+def _in_order_of_first(labels: Numbers, count: int) -> Numbers:
+    """Labels from 0, each of which is there, numbered again in the order of where each is first."""
+    first = np.empty(count, np.int64)
+    # Of several values at one place the last one is kept.
+    first[labels[::-1]] = np.arange(len(labels))[::-1]
+    ranks = np.empty(count, code_type(count))
+    ranks[np.argsort(first)] = np.arange(count)
+    return np.asarray(ranks[labels])
 
 
 def _graphs() -> Any:
@@ -50,7 +58,7 @@ def _graph(count: int, src: Numbers, dst: Numbers) -> Any:
 
 
 def connected_sets(nodes: Numbers, src: Numbers, dst: Numbers, most: int) -> Numbers:
-    """Of each item of one component the number of its set, in the order of their smallest items.
+    """Of each item of one component the number of its set; sets with triples between them have numbers near each other.
 
     A set is weakly connected. It may have more than ``most`` items if all of them are of one node.
 
@@ -61,12 +69,11 @@ def connected_sets(nodes: Numbers, src: Numbers, dst: Numbers, most: int) -> Num
         most: items of a set.
     """
     sets = np.zeros(len(nodes), np.int64)
-    waiting = [np.arange(len(nodes))]
+    waiting = [(np.arange(len(nodes)), np.arange(len(src)))]
     position = np.full(len(nodes), -1, np.int64)
-    triples = [np.arange(len(src))]
     count = 0
     while waiting:
-        items, edges = waiting.pop(), triples.pop()
+        items, edges = waiting.pop()
         names, local = np.unique(nodes[items], return_inverse=True)
         if len(items) <= most or len(names) == 1:
             sets[items] = count
@@ -77,19 +84,48 @@ def connected_sets(nodes: Numbers, src: Numbers, dst: Numbers, most: int) -> Num
         side = _bisection(len(names), local, *ends)[local]
         inner = side[ends[0]] == side[ends[1]]
         parts = components(len(items), ends[0][inner], ends[1][inner])
-        order, kept = np.argsort(parts, kind="stable"), edges[inner]
-        edge_parts = parts[ends[0][inner]]
-        edge_order = np.argsort(edge_parts, kind="stable")
-        cuts = np.arange(1, parts.max() + 1)
-        waiting += np.split(items[order], np.searchsorted(parts[order], cuts))
-        triples += np.split(kept[edge_order], np.searchsorted(edge_parts[edge_order], cuts))
-    _, first, codes = np.unique(sets, return_index=True, return_inverse=True)
-    return np.asarray(np.argsort(np.argsort(first))[codes], np.int64)
+        sizes = np.bincount(parts)
+        # Almost all parts are small: they are sets, all at once.
+        sets[items] = count + parts
+        count += len(sizes)
+        large = np.flatnonzero(sizes > most)
+        of_large = places_of_labels(parts, large), places_of_labels(parts[ends[0][inner]], large)
+        kept = edges[inner]
+        waiting += [(items[some], kept[rows]) for some, rows in zip(*of_large, strict=True)]
+    # Numbers of parts that were split further stand for no set.
+    distinct, codes = np.unique(sets, return_inverse=True)
+    return _near(len(distinct), np.asarray(codes, np.int64), src, dst)
+
+
+def places_of_labels(labels: Numbers, wanted: Numbers) -> list[Numbers]:
+    """The places of each of some labels, in order.
+
+    Args:
+        labels: numbers from 0.
+        wanted: some of them, in order, each once.
+    """
+    if not len(wanted):
+        return []
+    is_wanted = np.zeros(int(labels.max(initial=wanted[-1])) + 1, bool)
+    is_wanted[wanted] = True
+    places = np.flatnonzero(is_wanted[labels])
+    places = places[np.argsort(labels[places], kind="stable")]
+    return np.split(places, np.searchsorted(labels[places], wanted[1:]))
+
+
+def _near(count: int, sets: Numbers, src: Numbers, dst: Numbers) -> Numbers:
+    """Sets in another order: reverse Cuthill-McKee, so that both ends of a triple lie near each other."""
+    pairs = sorted_distinct(sets[src] * count + sets[dst])
+    both = np.r_[pairs // count, pairs % count], np.r_[pairs % count, pairs // count]
+    order = _graphs().reverse_cuthill_mckee(_graph(count, *both), symmetric_mode=True)
+    ranks = np.empty(count, np.int64)
+    ranks[order] = np.arange(count)
+    return np.asarray(ranks[sets], np.int64)
 
 
 def _bisection(count: int, local: Numbers, src: Numbers, dst: Numbers) -> Numbers:
     """On which side each node of a connected workflow is: both sides are connected, and as near in items as one tree allows."""
-    pairs = np.unique(local[src] * count + local[dst])
+    pairs = sorted_distinct(local[src] * count + local[dst])
     graph = _graph(count, pairs // count, pairs % count)
     order, parents = _graphs().breadth_first_order(graph, 0, directed=False)
     weights = np.bincount(local, minlength=count)

@@ -12,7 +12,6 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
-from lineage_store.errors import StoreError
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import (
     COLUMNS,
@@ -69,17 +68,14 @@ def update_index(
     if not is_whole and any(file.part is Part.COUNTS for file in held):
         reader = GroupReader(table)
         try:
-            index, graph = HeldIndex(reader, held), load_graph(table, waiting)
+            index, graph = HeldIndex(reader, held), load_graph(table, waiting).distinct()
             if _is_less(index, graph):
                 growth = grow(index, graph, set_items)
                 return _written_segment(index, growth, held, waiting, writer)
         finally:
             reader.close()
-    graph = load_graph(table, [*held, *waiting])
-    if not len(graph.src):
-        raise StoreError("the data set has no triples yet, only nodes")
     counts: list[Columns] = []
-    for part, columns in whole_index(graph, set_items):
+    for part, columns in whole_index(load_graph(table, [*held, *waiting]), set_items):
         writer.write(part, columns, segment_name(0))
         if part is Part.COUNTS:
             counts.append(columns)
