@@ -14,10 +14,15 @@ import numpy as np
 from lineage_core.environment.extras import needed
 from lineage_store.errors import StoreError
 from lineage_store.triples.files import Numbers
-from lineage_store.triples.numbering import code_type, sorted_distinct
+from lineage_store.triples.numbering import code_type, distinct_rows, sorted_distinct
 
 SET_ITEMS: Final = 10_000
 """A component of more items is split; the threshold of the paper is of this order."""
+
+TINY_SHARE: Final = 100
+"""A set is tiny that has at most so small a part of the items that a set may have."""
+
+JOIN_ROUNDS: Final = 4
 
 
 def components(items: int, src: Numbers, dst: Numbers) -> Numbers:
@@ -92,7 +97,8 @@ def connected_sets(nodes: Numbers, src: Numbers, dst: Numbers, most: int) -> Num
         of_large = places_of_labels(parts, large), places_of_labels(parts[ends[0][inner]], large)
         kept = edges[inner]
         waiting += [(items[some], kept[rows]) for some, rows in zip(*of_large, strict=True)]
-    # Numbers of parts that were split further stand for no set.
+    sets = _without_tiny(sets, src, dst, most)
+    # Numbers of parts that were split further, or joined to others, stand for no set.
     distinct, codes = np.unique(sets, return_inverse=True)
     return _near(len(distinct), np.asarray(codes, np.int64), src, dst)
 
@@ -111,6 +117,31 @@ def places_of_labels(labels: Numbers, wanted: Numbers) -> list[Numbers]:
     places = np.flatnonzero(is_wanted[labels])
     places = places[np.argsort(labels[places], kind="stable")]
     return np.split(places, np.searchsorted(labels[places], wanted[1:]))
+
+
+def _without_tiny(sets: Numbers, src: Numbers, dst: Numbers, most: int) -> Numbers:
+    """Sets with tiny ones joined to larger ones beside them, up to ``most`` items: a cut leaves very many, and each depends on some.
+
+    A tiny set joins one that it was derived from, as it depends on that one and what that depends on anyway; else one that was derived from it.
+    """
+    tiny = max(most // TINY_SHARE, 1)
+    # Who joins brings those that depend on it beside the larger set.
+    for near, far in JOIN_ROUNDS * ((dst, src), (src, dst)):
+        sizes = np.bincount(sets)
+        ends = sets[near], sets[far]
+        joins = (sizes[ends[0]] <= tiny) & (sizes[ends[1]] > tiny)
+        small, large = distinct_rows(ends[0][joins], ends[1][joins])
+        is_first = np.ones(len(small), bool)
+        is_first[1:] = small[1:] != small[:-1]
+        by_large = np.argsort(large[is_first], kind="stable")
+        small, large = small[is_first][by_large], large[is_first][by_large]
+        total = np.cumsum(sizes[small])
+        before = np.searchsorted(large, large)
+        joined = total - (total - sizes[small])[before] + sizes[large]
+        into = np.arange(len(sizes))
+        into[small[joined <= most]] = large[joined <= most]
+        sets = into[sets]
+    return sets
 
 
 def _near(count: int, sets: Numbers, src: Numbers, dst: Numbers) -> Numbers:
