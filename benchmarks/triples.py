@@ -1,8 +1,8 @@
-"""Traces of provenance triples in a lake, over a workflow of the published shape: python -m benchmarks.triples FOLDER [--factor N].
+"""Traces of provenance triples in a lake, over a workflow of the published shape: python -m benchmarks.triples FOLDER [--factor N] [--items N] [--json-out FILE].
 
 The workflow is that of CSProv (25 entities, 4.6 million values, 6.4 million triples, three large components, 132 of medium size, the rest of
 100 values at most), made by a seed and replicated. It is imported and indexed, then 1 % of triples more: the index of these against that
-of the whole is `ratio`. Items of three classes are traced backward by all methods, each by a fresh process; each answer is compared with
+of the whole, by processor time, is `ratio`. Items of three classes are traced backward by all methods, each by a fresh process; each answer is compared with
 a breadth-first search in memory. Prints one JSON line. Seconds of a trace are those of the question and of reading what answers it; those of
 opening the lake are apart, Python's start is in neither. `cold`: both together, by the method `auto`, with nothing of the files in the system's memory.
 """
@@ -26,6 +26,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import high_water_bytes
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from benchmarks.workloads.triples import OPS, Workflow, added, workflow
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
@@ -65,8 +66,8 @@ def digest(triples: list[tuple[int, int, str]]) -> str:
     return hashlib.sha256(repr(triples).encode()).hexdigest()
 
 
-def chosen_items(made: Workflow, search: Search) -> dict[str, list[int]]:
-    """Ten items of each class: of small components; of large ones with a small, and with a large lineage."""
+def chosen_items(made: Workflow, search: Search, most: int = ITEMS) -> dict[str, list[int]]:
+    """So many items of each class: of small components; of large ones with a small, and with a large lineage."""
     draw = np.random.default_rng(11)
     classes: dict[str, list[int]] = {"SC-SL": [], "LC-SL": [], "LC-LL": []}
     for item in draw.integers(0, made.items, CANDIDATES).tolist():
@@ -80,9 +81,9 @@ def chosen_items(made: Workflow, search: Search) -> dict[str, list[int]]:
             name = "LC-LL"
         else:
             continue
-        if len(classes[name]) < ITEMS:
+        if len(classes[name]) < most:
             classes[name].append(item)
-        if all(len(items) == ITEMS for items in classes.values()):
+        if all(len(items) == most for items in classes.values()):
             break
     return classes
 
@@ -126,7 +127,7 @@ def one_step(command: list[str], url: str) -> dict[str, Any]:
     opened = time.perf_counter()
     made: dict[str, Any] = {}
     store = TripleStore(url, create=True)
-    started = time.perf_counter()
+    started, cpu_started = time.perf_counter(), time.process_time()
     if command[0] == "import":
         store.add(NAME, [Path(command[1])], [Path(path) for path in command[2:]])
     elif command[0] == "index":
@@ -136,6 +137,7 @@ def one_step(command: list[str], url: str) -> dict[str, Any]:
         found = trace(store, NAME, command[2], is_back=True, method=Method(command[1]))
         made = {"triples": found.triples, "read": found.read.triples, "method": found.method}
     made["s"] = time.perf_counter() - started
+    made["cpu_s"] = time.process_time() - cpu_started
     made["open_s"] = started - opened
     if "triples" in made:
         made["digest"] = digest(made["triples"])
@@ -183,7 +185,7 @@ def traces_of(url: str, items: list[int], search: Search) -> dict[str, Any]:
     return row
 
 
-def triples_row(folder: Path, factor: int) -> dict[str, Any]:
+def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any]:
     """The row of one factor."""
     made = workflow(factor)
     sources = write_sources(made, folder)
@@ -211,13 +213,14 @@ def triples_row(folder: Path, factor: int) -> dict[str, Any]:
         "added": {
             "import": added_import,
             "index": added_index,
-            "ratio": round(added_index["s"] / indexed["s"], 4),
+            "ratio": round(added_index["cpu_s"] / indexed["cpu_s"], 4),
         },
+        "index_bytes_per_edge": round((indexed["peak_mib"] << 20) / indexed["edges"], 1),
         "bytes_per_edge": round(sum(parts.values()) / triples, 2),
         "bytes_per_edge_of": {part: round(size / triples, 2) for part, size in parts.items()},
         "classes": {
             name: traces_of(url, items, search)
-            for name, items in chosen_items(made, search).items()
+            for name, items in chosen_items(made, search, items_of_class).items()
         },
         "provenance": provenance(),
     }
@@ -228,6 +231,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("folder", nargs="?", type=Path)
     parser.add_argument("--factor", type=int, default=1)
+    parser.add_argument("--items", type=int, default=ITEMS, help="of each class")
+    parser.add_argument("--json-out", type=Path, help="append the row to this file, too")
     parser.add_argument("--url", default="")
     parser.add_argument("--step", nargs="+", default=[])
     given = parser.parse_args()
@@ -235,7 +240,7 @@ def main() -> None:
         print(json.dumps(one_step(given.step, given.url)))
     else:
         given.folder.mkdir(parents=True, exist_ok=True)
-        print(json.dumps(triples_row(given.folder, given.factor)))
+        put_out(triples_row(given.folder, given.factor, given.items), given.json_out)
 
 
 if __name__ == "__main__":

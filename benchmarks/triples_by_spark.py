@@ -1,14 +1,13 @@
-"""Traces of provenance triples by Spark, over the workflow of benchmarks.triples: python -m benchmarks.triples_by_spark FOLDER [--factor N] [--methods ...].
+"""Traces of provenance triples by Spark, over the workflow of benchmarks.triples: python -m benchmarks.triples_by_spark FOLDER [--factor N] [--methods ...] [--classes ...] [--json-out FILE].
 
 One session of Spark answers, by each method, a question of one item and of ten items of each of the three classes, and of 100,000 items that are drawn
-from all; the last one also without a search on the driver. Each table is compared with a breadth-first search in memory. Prints one JSON line; seconds are those of a question
+from all (the class `many`); the last one also without a search on the driver. Each table is compared with a breadth-first search in memory. Prints one JSON line; seconds are those of a question
 until its table is written. A lake that FOLDER has from an earlier call is used again.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import os
 import shutil
 import sys
@@ -24,6 +23,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.measure import high_water_bytes
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from benchmarks.triples import NAME, Search, chosen_items, digest, write_sources
 from benchmarks.workloads.triples import workflow
 from lineage.frame_traces import spark_session
@@ -32,6 +32,7 @@ from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method
 
 MANY = 100_000
+CLASSES = ("SC-SL", "LC-SL", "LC-LL", "many")
 METHODS = list(Method)
 
 
@@ -63,7 +64,9 @@ def traced(
     return figures, digest(triples)
 
 
-def spark_row(folder: Path, factor: int, methods: Sequence[Method]) -> dict[str, Any]:
+def spark_row(
+    folder: Path, factor: int, methods: Sequence[Method], classes: Sequence[str]
+) -> dict[str, Any]:
     """The row of one factor."""
     made = workflow(factor)
     search = Search(made)
@@ -78,8 +81,9 @@ def spark_row(folder: Path, factor: int, methods: Sequence[Method]) -> dict[str,
     questions = {
         f"{name}, {count} items": items[:count]
         for name, items in chosen_items(made, search).items()
+        if name in classes
         for count in (1, 10)
-    } | {"many": many}
+    } | ({"many": many} if "many" in classes else {})
     answers: dict[str, Any] = {}
     with spark_session(confined=False) as spark:
         for name, items in questions.items():
@@ -96,6 +100,7 @@ def spark_row(folder: Path, factor: int, methods: Sequence[Method]) -> dict[str,
     return {
         "benchmark": "triples by spark",
         "factor": factor,
+        "nodes": made.items,
         "edges": len(made.src),
         "questions": answers,
         "peak_mib": high_water_bytes(os.getpid()) >> 20,
@@ -109,10 +114,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--factor", type=int, default=1)
     parser.add_argument("--methods", nargs="+", type=Method, default=METHODS)
+    parser.add_argument("--classes", nargs="+", choices=CLASSES, default=CLASSES)
+    parser.add_argument("--json-out", type=Path, help="append the row to this file, too")
     given = parser.parse_args()
     folder = given.folder.absolute()
     folder.mkdir(parents=True, exist_ok=True)
-    print(json.dumps(spark_row(folder, given.factor, given.methods)))
+    put_out(spark_row(folder, given.factor, given.methods, given.classes), given.json_out)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.report import against, dataframes, erasures, faults, pictures, tables
+from benchmarks.report import against, dataframes, erasures, faults, pictures, tables, triples
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 from benchmarks.report.target_tables import TABLES
@@ -51,7 +51,10 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     sifted = [row for row in rows if row.benchmark == "sift"]
     replayed = [row for row in rows if row.benchmark == "replaying"]
     erased = [row for row in rows if row.benchmark == "erasure-oracle"]
-    shown = (*frames, *compared, *faulty, *sifted, *replayed, *erased)
+    of_triples, by_spark = (
+        [row for row in rows if row.benchmark == name] for name in ("triples", "triples by spark")
+    )
+    shown = (*frames, *compared, *faulty, *sifted, *replayed, *erased, *of_triples, *by_spark)
     other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -71,6 +74,9 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "replays": lambda: faults.replays(replayed),
         "sifts": lambda: faults.sifts(sifted),
         "erasures": lambda: erasures.plans(erased),
+        "triples": lambda: triples.traces(of_triples),
+        "triples-indexes": lambda: triples.indexes(of_triples),
+        "triples-by-spark": lambda: triples.by_spark(by_spark),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
         **{name: partial(tables.of_targets, rows, targets) for name, targets in TABLES.items()},

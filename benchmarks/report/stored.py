@@ -29,6 +29,32 @@ def at_least(benchmark: str, figure: str | Figure, limit: float, **of: Any) -> M
     return _measured(benchmark, figure, lambda value: value >= limit, of)
 
 
+def grows_at_most(
+    benchmark: str, figure: str, limit: float, of: Mapping[str, Any], base: Mapping[str, Any]
+) -> Measured:
+    """How many times a figure of one row is that of another.
+
+    Args:
+        benchmark: whose rows they are.
+        figure: its dotted path in both.
+        limit: times.
+        of: fields of the one row, as of :func:`at_most`.
+        base: fields of the other row.
+    """
+
+    def measured(rows: Sequence[Row]) -> Reached | None:
+        both = _latest(rows, benchmark, of), _latest(rows, benchmark, base)
+        values = [row.value(figure) if row else None for row in both]
+        row, before = both
+        if row is None or before is None or values[0] is None or not values[1]:
+            return None
+        ratio = values[0] / values[1]
+        text = f"{_number(ratio)} times, at {row.provenance['commit']}"
+        return Reached(text, ratio <= limit, (row, before))
+
+    return measured
+
+
 def not_kept(_: Sequence[Row]) -> Reached | None:
     """Of a figure that no program keeps rows of."""
     return None

@@ -10,13 +10,14 @@ import numpy as np
 import pytest
 
 from benchmarks.modes import MODES
+from benchmarks.report import triples
 from benchmarks.report.fit import growth
 from benchmarks.report.page import draw, page
 from benchmarks.report.pictures import COLOURS
 from benchmarks.report.published import PUBLISHED
 from benchmarks.report.rows import ResultsError, Row, latest, read_rows, size_label
 from benchmarks.report.tables import NO_ROWS, of_targets
-from benchmarks.report.target_tables import ACROSS_JOBS, FAULTS, TABLES
+from benchmarks.report.target_tables import ACROSS_JOBS, FAULTS, LAKE, TABLES
 from benchmarks.report.targets import OF_JOBS
 
 pytestmark = pytest.mark.unit
@@ -234,6 +235,65 @@ def test_a_faulty_actor_must_be_first_at_each_magnitude() -> None:
     missed = target.measured([stored("faulty-actors", "1", magnitudes=magnitudes)])
     assert missed is not None
     assert not missed.met
+
+
+def triples_row(factor: int, cold_s: float) -> Row:
+    way = {
+        "median_s": 0.1,
+        "worst_s": 0.3,
+        "median_read": 16_384,
+        "peak_mib": 200,
+        "same": 9,
+        "items": 10,
+    }
+    found = {
+        "cold": {"median_s": cold_s, "worst_s": 1.0},
+        **dict.fromkeys(("auto", "rq", "ccprov", "csprov"), way),
+    }
+    index = {"cpu_s": 100.0, "peak_mib": 900}
+    return stored(
+        "triples", str(factor), factor=factor, nodes=10, edges=20, bytes_per_edge=11.04, index=index,
+        index_bytes_per_edge=60.2, added={"index": {"cpu_s": 2.5}, "ratio": 0.025},
+        classes=dict.fromkeys(("SC-SL", "LC-SL", "LC-LL"), found),
+    )  # fmt: skip
+
+
+def test_traces_of_triples_stand_beside_what_was_published_and_what_is_to_be_reached() -> None:
+    rows = [triples_row(9, 0.15), triples_row(1, 0.1)]
+    text = triples.traces(rows) + triples.indexes(rows)
+    assert "| 9 | 10 | 20 | large component, small lineage | 0.15 (1.00) |" in text
+    assert "| 36 of 40 | 0.8 |" in text
+    assert "| 9 | 10 | 20 | 11.0 | 100 | 900 | 60 | 2.5 | 2.5% |" in text
+    assert text.index("| 1 | 10 | 20 |") < text.index("| 9 | 10 | 20 |")
+    lines = of_targets(rows, LAKE).splitlines()
+    cold, large, *_ = (
+        line for line in lines if line.startswith("| 97 million items and triples, nothing")
+    )
+    assert cold.endswith("| ≤ 0.1 | 0.15, at 9 | **no** |")
+    assert large.endswith("| ≤ 0.2 | 0.15, at 9 | yes |")
+    (grown, *_) = (line for line in lines if "over a ninth" in line)
+    assert grown.endswith("| ≤ 1.3 times | 1.5 times, at 9 | **no** |")
+    assert "| 200, at 9 | yes |" in next(
+        line for line in lines if "97 million items and triples, memory" in line
+    )
+    of_one = [line for line in of_targets(rows[1:], LAKE).splitlines() if "97 million" in line]
+    assert of_one
+    assert all("not measured" in line for line in of_one)
+
+
+def test_traces_by_spark_name_what_they_read() -> None:
+    found = {"s": 1.24, "triples": 5, "read": 16_384, "steps": 2, "same": False}
+    questions = {"SC-SL, 1 items": {"csprov": found}, "many": {"rq": found}}
+    row = stored("triples by spark", "1", factor=9, nodes=10, edges=20, questions=questions)
+    text = triples.by_spark([row])
+    assert "| small component, 1 item | `csprov` | 1.2 | 16,384 | 5 | 2 | **no** | 0.4 |" in text
+    assert "| 100,000 items of all | `rq` | 1.2 | 16,384 | 5 | 2 | **no** |  |" in text
+    (line, *_) = (
+        line
+        for line in of_targets([row], LAKE).splitlines()
+        if "97 million items and triples, by Spark" in line
+    )
+    assert line.endswith("| ≤ 0.4 | 1.24, at 1 | **no** |")
 
 
 def test_without_rows_the_page_says_so() -> None:
