@@ -215,8 +215,16 @@ def without_keys(store: SqliteStore) -> None:
     store._db.execute("PRAGMA user_version = 4")
 
 
+def without_bases(store: SqliteStore) -> None:
+    """A store as version 6 left it."""
+    store._db.execute("DROP TABLE message_base")
+    store._db.execute("ALTER TABLE message DROP COLUMN base")
+    store._db.execute("PRAGMA user_version = 6")
+
+
 def without_versions(store: SqliteStore) -> None:
     """A store as version 5 left it."""
+    without_bases(store)
     store._db.execute("DROP TRIGGER file_version_delete")
     store._db.execute("DROP TABLE file_version")
     store._db.execute("DROP TABLE recorded_folder")

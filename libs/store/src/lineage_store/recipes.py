@@ -10,18 +10,17 @@ from typing import TYPE_CHECKING
 
 from pydantic_core import from_json
 
-from lineage_core.codec.zstd import compress, decompress
 from lineage_core.contract.graph import FlowGraph
 from lineage_core.contract.message import (
-    MESSAGE_BYTES_MAX,
     TEXT_MAX,
     Message,
     Recipe,
     parse_message,
 )
-from lineage_core.errors import RecipeError, RecordBatchError, VersionError
+from lineage_core.errors import RecipeError, VersionError
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError
+from lineage_store.folding import Body, expanded_body
 
 if TYPE_CHECKING:
     from lineage_core.recipe.document import File
@@ -31,8 +30,6 @@ CACHED_BODY_MAX = 8_192
 """Maximum length of a message that is cached for the next query."""
 BEGIN_CHARS = 6 * (TEXT_MAX + 1_000)
 """Characters of the begin message of an application that its name is among: arguments of the program, of any number, follow."""
-LEVEL = 9
-"""Of zstd: a recipe is written once, and takes a millisecond."""
 
 
 def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
@@ -48,11 +45,6 @@ def names_in(rows: Iterable[tuple[str, str]]) -> dict[str, frozenset[str]]:
         if isinstance(begin, dict) and isinstance(name := begin.get("name"), str):
             names_by_app.setdefault(app, set()).add(name)
     return {app: frozenset(names) for app, names in names_by_app.items()}
-
-
-def packed_body(body: str) -> bytes:
-    """The body of a recipe's message, compressed."""
-    return compress(body.encode(), LEVEL)
 
 
 class MessageList(list[Message]):
@@ -73,12 +65,12 @@ def derived_messages(messages: Iterable[Message], source: Sequence[Message]) -> 
 
 
 def read_messages(
-    read: Callable[[], Iterable[str | bytes]], count_bytes: Callable[[], int]
+    read: Callable[[], Iterable[Body]], count_bytes: Callable[[], int]
 ) -> MessageList:
     """Stored messages, as many as the query may hold, and as far as it has time.
 
     Args:
-        read: Reads the bodies of the messages; bytes are compressed ones.
+        read: Reads the bodies of the messages.
         count_bytes: Counts their bytes in the store; called only where a query may not hold any number.
 
     Raises:
@@ -92,40 +84,32 @@ def read_messages(
     for body in read():
         # An application may have sent any number of messages.
         budget.check()
-        if isinstance(body, bytes):
+        if not isinstance(body, str):
             # Text that repeats itself is far longer than what was counted of it.
-            expanded = _expanded(body)
+            expanded = expanded_body(body)
             budget.hold_messages(messages, partial(len, expanded))
-            messages.append(parse_message(expanded))
+            messages.append(parse_body(expanded))
         else:
             messages.append(parse_body(body))
     return messages
 
 
-def parse_body(body: str | bytes) -> Message:
-    """A stored message; bytes are compressed ones.
+def parse_body(body: Body) -> Message:
+    """A stored message.
 
     Raises:
         StoreError: the bytes are damaged.
         ContractError: it is no message.
     """
-    if isinstance(body, str):
-        return _parsed(body) if len(body) <= CACHED_BODY_MAX else parse_message(body)
-    return parse_message(_expanded(body))
-
-
-def _expanded(body: bytes) -> bytes:
-    try:
-        return decompress(body, MESSAGE_BYTES_MAX)
-    except RecordBatchError as error:
-        raise StoreError(f"a stored recipe can't be read: {error}") from error
+    text = expanded_body(body)
+    return _parsed(text) if len(text) <= CACHED_BODY_MAX else parse_message(text)
 
 
 # Each question reads the same messages of an application again; a message never changes.
 _parsed = lru_cache(maxsize=1_024)(parse_message)
 
 
-def recipe_in(body: str | bytes) -> str:
+def recipe_in(body: Body) -> str:
     """The recipe that a stored message brought.
 
     Raises:

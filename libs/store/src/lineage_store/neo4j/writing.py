@@ -26,6 +26,7 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
+from lineage_store.folding import packed_body
 from lineage_store.neo4j import statements
 from lineage_store.neo4j.keys import app_key, key, message_key, task_key
 from lineage_store.neo4j.rows import (
@@ -38,7 +39,6 @@ from lineage_store.neo4j.rows import (
     parts,
 )
 from lineage_store.offsets import offset_key
-from lineage_store.recipes import packed_body
 from lineage_store.recomputing import NAMED, RECOMPUTED, UNCOMMITTED, attempt_digest
 from lineage_store.recorded_files import FILE_MESSAGES
 from lineage_store.signed import BIAS, INTEGER_MAX

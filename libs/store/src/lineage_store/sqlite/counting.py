@@ -65,7 +65,7 @@ def _unlinked(query: Query, app_id: int) -> list[tuple[int, int]]:
     if rows:
         registered = query(
             "SELECT json_extract(body, '$.node') FROM message WHERE app = ? "
-            "AND type = 'register' AND json_extract(body, '$.kind') = 'source'",
+            "AND type = 'register' AND CASE WHEN base IS NULL THEN json_extract(body, '$.kind') END = 'source'",
             app_id,
         )
         sources = {node for (node,) in registered}

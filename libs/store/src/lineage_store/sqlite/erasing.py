@@ -9,6 +9,7 @@ from lineage_core.codec.columns import pack_block, unpack_block
 from lineage_core.contract.message import Message, Recipe
 from lineage_store.port import Rewrite
 from lineage_store.recipes import recipe_in
+from lineage_store.sqlite.folding import BODY, WITH_BASE, Folding, body_of
 from lineage_store.sqlite.writing import SqliteWriter
 
 
@@ -44,10 +45,10 @@ def erase_application(
 def _remove_recipes(connection: sqlite3.Connection, app_id: int, by: Recipe) -> None:
     """Remove the recipe of a node, if it is another than the one that takes its place."""
     rows = connection.execute(
-        "SELECT message.id, message.body FROM recipe JOIN message ON message.id = recipe.message "
+        f"SELECT message.id, {BODY} FROM recipe JOIN message ON message.id = recipe.message {WITH_BASE} "
         "WHERE recipe.app = ? AND recipe.node = ?",
         (app_id, by.node),
     )
-    for row_id, body in rows.fetchall():
-        if recipe_in(body) != by.recipe:
-            connection.execute("DELETE FROM message WHERE id = ?", (row_id,))
+    for row_id, *stored in rows.fetchall():
+        if recipe_in(body_of(*stored)) != by.recipe:
+            Folding(connection, app_id).remove(row_id)

@@ -29,6 +29,7 @@ from lineage_store.recomputing import NAMED
 from lineage_store.signed import BIAS
 from lineage_store.sqlite.connection import Query
 from lineage_store.sqlite.counting import count_store, silent_s
+from lineage_store.sqlite.folding import BODY, WITH_BASE, body_of
 from lineage_store.sqlite.sealed_spaces import sealed_spaces, seals_of
 
 _REF_COLUMNS = (
@@ -61,9 +62,12 @@ class SqliteGraph:
         """Messages in the order written, of some types or (none given) all."""
         where = f" AND type IN ({', '.join('?' * len(kinds))})" if kinds else ""
         values = self._app_id, *kinds
-        query = f"SELECT body FROM message WHERE app = ?{where} ORDER BY id"
+        query = (
+            f"SELECT {BODY} FROM message {WITH_BASE} "
+            f"WHERE message.app = ?{where.replace('type', 'message.type')} ORDER BY message.id"
+        )
         return read_messages(
-            lambda: (body for (body,) in self._query(query, *values)),
+            lambda: (body_of(*stored) for stored in self._query(query, *values)),
             lambda: self._body_bytes(where, values),
         )
 
@@ -111,12 +115,12 @@ class SqliteGraph:
 
     def recipe(self, node: str) -> str | None:
         rows = self._query(
-            "SELECT body FROM recipe JOIN message ON message.id = recipe.message "
+            f"SELECT {BODY} FROM recipe JOIN message ON message.id = recipe.message {WITH_BASE} "
             "WHERE recipe.app = ? AND recipe.node = ?",
             self._app_id,
             node,
         )
-        return recipe_in(rows[0][0]) if rows else None
+        return recipe_in(body_of(*rows[0])) if rows else None
 
     def blocks_into_each(self, ranges: Sequence[PositionRange]) -> Sequence[Sequence[BlockRef]]:
         return [self.blocks_into(*span) for span in ranges]

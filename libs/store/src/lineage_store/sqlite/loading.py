@@ -49,7 +49,9 @@ class Loader:
         self._file: _OpenFile | None = None
         self.sources: set[str] = set()
         for (body,) in connection.execute(
-            "SELECT body FROM message WHERE app = ? AND type = 'register'", (self._writer.app_id,)
+            # Those of batches of streams are no sources of records.
+            "SELECT body FROM message WHERE app = ? AND type = 'register' AND base IS NULL",
+            (self._writer.app_id,),
         ):
             self.collect_source(parse_message(body))
         self._state = SqliteLinkState(connection, self._writer, self.sources.__contains__)

@@ -218,6 +218,19 @@ _VERSION_6 = (
 of files: the index finds them; and it deletes applications without their rows: the trigger does. ``application_number``: the largest number of a deleted application,
 which no other gets: whoever has opened the one would read the other."""
 
+_VERSION_7 = (
+    "ALTER TABLE message ADD COLUMN base INTEGER",
+    """
+    CREATE TABLE message_base (
+        app INTEGER NOT NULL,
+        type TEXT NOT NULL,
+        message INTEGER NOT NULL,
+        PRIMARY KEY (app, type, message)
+    ) WITHOUT ROWID
+    """,
+)
+"""Messages of streams refer to others (``base``): :mod:`lineage_store.sqlite.folding`. What was stored before stays as it is."""
+
 STEPS: tuple[Sequence[str], ...] = (
     _VERSION_1,
     _VERSION_2,
@@ -225,6 +238,7 @@ STEPS: tuple[Sequence[str], ...] = (
     _VERSION_4,
     _VERSION_5,
     _VERSION_6,
+    _VERSION_7,
 )
 """``STEPS[n]`` makes version n + 1 of version n."""
 

@@ -230,6 +230,7 @@ class SqliteStore:
                 "DELETE FROM task WHERE app = ?",
                 "DELETE FROM recipe WHERE app = ?",
                 "DELETE FROM message WHERE app = ?",
+                "DELETE FROM message_base WHERE app = ?",
                 "DELETE FROM application WHERE id = ?",
             ):
                 connection.execute(query, row)

@@ -21,7 +21,6 @@ from lineage_core.contract.message import (
 )
 from lineage_core.contract.sealing import Seal
 from lineage_core.linking.linker import TaskId
-from lineage_store.recipes import packed_body
 from lineage_store.recomputing import (
     NAMED,
     RECOMPUTED,
@@ -33,6 +32,7 @@ from lineage_store.recomputing import (
 from lineage_store.recorded_files import FILE_MESSAGES
 from lineage_store.signed import BIAS, INTEGER_MAX
 from lineage_store.sqlite.file_rows import INDEXED, store_files
+from lineage_store.sqlite.folding import Folding
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,7 @@ class SqliteWriter:
         )
         row = connection.execute("SELECT id FROM application WHERE app = ?", (app,)).fetchone()
         self.app_id: int = row[0]
+        self._folding = Folding(connection, self.app_id)
 
     def message(self, message: Message) -> None:
         """Store a message, and what follows from it for the application and its tasks."""
@@ -88,17 +89,20 @@ class SqliteWriter:
                 pass
         body = dump_message(message)
         digest = hashlib.blake2b(body.encode(), digest_size=16).digest()
-        stored_body = packed_body(body) if isinstance(message, Recipe) else body
+        stored_body, base = self._folding.stored(message, body)
         inserted = self._db.execute(
-            "INSERT OR IGNORE INTO message (app, type, digest, body, keyed) VALUES (?, ?, ?, ?, ?)",
+            "INSERT OR IGNORE INTO message (app, type, digest, body, keyed, base) VALUES (?, ?, ?, ?, ?, ?)",
             (
                 self.app_id,
                 message.type,
                 digest,
                 stored_body,
                 INDEXED if message.type in FILE_MESSAGES else None,
+                base,
             ),
         )
+        if base is None and inserted.rowcount and inserted.lastrowid:
+            self._folding.add_base(message, inserted.lastrowid)
         if message.type in FILE_MESSAGES and inserted.rowcount and inserted.lastrowid:
             store_files(self._db, self.app_id, inserted.lastrowid, message)
         if isinstance(message, Recipe) and inserted.rowcount:
