@@ -21,7 +21,8 @@ from lineage_store.paths import plain_path
 
 
 def asked(access: StoredAccess, place: str, where: str | None, direction: str) -> object:
-    question = TraceQuery(Direction(direction), (place,))
+    way = Direction(direction.removeprefix("all "))
+    question = TraceQuery(way, (place,), all_jobs=direction.startswith("all "))
     try:
         answer = access.ask(question if where is None else replace(question, where=where))
     except LineageError as problem:

@@ -6,10 +6,8 @@ import java.net.URI;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
-import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
-import java.util.Map;
 import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
@@ -368,43 +366,55 @@ public class StreamPlans {
   /** The files that the log of a sink of files has of a batch: size, time and path, by turns; null: it was not committed. */
   public String written(Object sink, long batch) throws Exception {
     Object log = field(sink, "fileLog");
-    Map files = logged(log, batch);
+    Object[] files = logged(log, batch);
     if (files == null) {
       return null;
     }
     int interval = ((Integer) log.getClass().getMethod("compactInterval", new Class[0]).invoke(log, new Object[0])).intValue();
-    // Every so often a log holds all files of the batches before, too.
-    boolean holdsAll = (batch + 1) % interval == 0;
-    for (long before = batch - 1; holdsAll && before >= 0; before--) {
-      Map older = logged(log, before);
-      if (older == null) {
-        throw new IllegalStateException("the sink's log of batch " + before + " is gone");
-      }
-      files.keySet().removeAll(older.keySet());
-      holdsAll = (before + 1) % interval != 0;
-    }
     StringBuilder out = new StringBuilder();
-    Object[] left = files.values().toArray();
-    for (int i = 0; i < left.length; i++) {
-      FileStatus file = (FileStatus) left[i];
+    // Every so often a log holds all files of the batches before, too.
+    int first = (batch + 1) % interval == 0 ? firstOfItsOwn(log, batch, files, interval) : 0;
+    for (int i = first; i < files.length; i++) {
+      FileStatus file = (FileStatus) files[i].getClass().getMethod("toFileStatus", new Class[0]).invoke(files[i], new Object[0]);
       out.append(file.getLen()).append('\u0001').append(file.getModificationTime()).append('\u0001');
       out.append(file.getPath().toString()).append('\u0001');
     }
     return out.toString();
   }
 
-  private static Map logged(Object log, long batch) throws Exception {
+  /**
+   * Where the files of a batch begin in a log that holds those of the batches before, too: these go first, in the order of their
+   * batches. A log of months has millions of files, so they are looked at from the end.
+   */
+  private static int firstOfItsOwn(Object log, long batch, Object[] files, int interval) throws Exception {
+    int first = 0;
+    boolean holdsAll = false;
+    // Of batches without files, and of those that a log has forgotten after some time, nothing is in it.
+    for (long before = batch - 1; first == 0 && before >= 0 && !holdsAll; before--) {
+      Object[] older = logged(log, before);
+      if (older == null) {
+        throw new IllegalStateException("the sink's log of batch " + before + " is gone");
+      }
+      Set paths = new HashSet();
+      for (int i = 0; i < older.length; i++) {
+        paths.add(path(older[i]));
+      }
+      first = files.length;
+      while (first > 0 && !paths.contains(path(files[first - 1]))) {
+        first--;
+      }
+      holdsAll = (before + 1) % interval == 0;
+    }
+    return first;
+  }
+
+  private static Object path(Object logged) throws Exception {
+    return logged.getClass().getMethod("path", new Class[0]).invoke(logged, new Object[0]);
+  }
+
+  private static Object[] logged(Object log, long batch) throws Exception {
     scala.Option held = (scala.Option) method(log, "get", Long.TYPE, 1).invoke(log, new Object[] {Long.valueOf(batch)});
-    if (held.isEmpty()) {
-      return null;
-    }
-    Map files = new LinkedHashMap();
-    Object[] statuses = (Object[]) held.get();
-    for (int i = 0; i < statuses.length; i++) {
-      FileStatus file = (FileStatus) statuses[i].getClass().getMethod("toFileStatus", new Class[0]).invoke(statuses[i], new Object[0]);
-      files.put(file.getPath().toString(), file);
-    }
-    return files;
+    return held.isEmpty() ? null : (Object[]) held.get();
   }
 
   private static Method method(Object of, String name, Class first, int count) throws Exception {

@@ -192,13 +192,70 @@ def is_own_write(actions: Sequence[Mapping[str, Any]], transactions: frozenset[s
     return infos[0]["txnId"] in transactions and infos[0].get("operation") != _OWN_UPKEEP
 
 
+class DeltaLog:
+    """The log of a table, which may not be there yet."""
+
+    def __init__(self, sc: SparkContext, folder: Folder) -> None:
+        self._sc = sc
+        self.folder = folder
+
+    def last(self) -> int:
+        """The latest version; -1: there is no table.
+
+        Raises:
+            py4j.protocol.Py4JError: the log can't be listed.
+        """
+        listed = self.folder.system.globStatus(self._path("*.json")) or ()
+        names = "\n".join(status.getPath().toString() for status in listed)
+        return max(map(int, _COMMIT.findall(names)), default=-1)
+
+    def has(self, version: int) -> bool:
+        """Whether the log has the commit of a version.
+
+        Raises:
+            py4j.protocol.Py4JError: the log can't be read.
+        """
+        return bool(self.folder.system.exists(self._path(f"{version:020}.json")))
+
+    def commit(self, version: int) -> list[Mapping[str, Any]]:
+        """What the commit of a version did.
+
+        Raises:
+            py4j.protocol.Py4JError: the log has none, or can't be read.
+        """
+        jvm: Any = self._sc._jvm
+        stream = self.folder.system.open(self._path(f"{version:020}.json"))
+        try:
+            text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+        # Not by splitlines: it takes other signs for ends of lines, too.
+        return [json.loads(line) for line in text.split("\n") if line.strip()]
+
+    def added(self, actions: Sequence[Mapping[str, Any]]) -> tuple[File, ...]:
+        """The files that a commit added."""
+        return tuple(sorted(self._added(actions), key=lambda file: file.path))
+
+    def _added(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[File]:
+        # A file that is removed and added in one is an old one with other deletions.
+        old = {action["remove"]["path"] for action in actions if "remove" in action}
+        for action in (action["add"] for action in actions if "add" in action):
+            if action["path"] not in old:
+                name = unquote(action["path"])
+                path = name if ":/" in name else f"{self.folder.path}/{name}"
+                yield File(path, action["size"], action["modificationTime"])
+
+    def _path(self, name: str) -> Any:
+        jvm: Any = self._sc._jvm
+        return jvm.org.apache.hadoop.fs.Path(f"{self.folder.path}/_delta_log/{name}")
+
+
 class DeltaWrite:
-    """The log of a table, which may not be there yet. ``is_new``: there was no table before the write."""
+    """A write to a table, which may not be there yet. ``is_new``: there was no table before the write."""
 
     def __init__(self, sc: SparkContext, folder: Folder, *, is_new: bool = False) -> None:
-        self._sc = sc
-        self._folder = folder
-        self.before = -1 if is_new else self._last()
+        self._log = DeltaLog(sc, folder)
+        self.before = -1 if is_new else self._log.last()
         """The version before the write; -1: there was no table."""
         self.after: int | None = None
         """The version when the write had returned."""
@@ -210,12 +267,12 @@ class DeltaWrite:
 
     def record_return(self, commits: OwnCommits) -> None:
         """The write has returned. ``commits``: those that were observed."""
-        self.after = self._last()
-        transactions = (commits.transactions or {}).get(self._folder.path)
+        self.after = self._log.last()
+        transactions = (commits.transactions or {}).get(self._log.folder.path)
         if not transactions:
             return
         first = max(self.before + 1, self.after - COMMITS_MAX + 1)
-        read = {version: self._commit(version) for version in range(first, self.after + 1)}
+        read = {version: self._log.commit(version) for version in range(first, self.after + 1)}
         owns = {version: is_own_write(actions, transactions) for version, actions in read.items()}
         own = [version for version, is_own in owns.items() if is_own]
         if len(own) == 1:
@@ -226,45 +283,18 @@ class DeltaWrite:
 
     def others(self, versions: Versions) -> dict[str, TableVersion]:
         """Versions of tables after the write, as far as others than this write made them."""
-        path = self._folder.path
+        path = self._log.folder.path
         known = versions.get(path)
         if known is None or self.version is None:
             return dict(versions)
         own = self.version == self.before + 1 == known.number
         return {**versions, path: known._replace(number=self.before)} if own else dict(versions)
 
-    def _last(self) -> int:
-        jvm: Any = self._sc._jvm
-        pattern = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/*.json")
-        listed = self._folder.system.globStatus(pattern) or ()
-        names = "\n".join(status.getPath().toString() for status in listed)
-        return max(map(int, _COMMIT.findall(names)), default=-1)
-
-    def _commit(self, version: int) -> list[Mapping[str, Any]]:
-        jvm: Any = self._sc._jvm
-        commit = jvm.org.apache.hadoop.fs.Path(f"{self._folder.path}/_delta_log/{version:020}.json")
-        stream = self._folder.system.open(commit)
-        try:
-            text = str(jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
-        # Not by splitlines: it takes other signs for ends of lines, too.
-        return [json.loads(line) for line in text.split("\n") if line.strip()]
-
     def files(self) -> tuple[File, ...]:
         """The files that the write added, where it is known which version it made."""
-        return tuple(sorted(self._added(self._actions), key=lambda file: file.path))
+        return self._log.added(self._actions)
 
     def candidates(self) -> tuple[int, ...]:
         """The first and the last version of which one may be the write's; none where that is known, or no version was made."""
-        after = self._last() if self.after is None else self.after
+        after = self._log.last() if self.after is None else self.after
         return (self.before + 1, after) if after > self.before and not self._is_known else ()
-
-    def _added(self, actions: Sequence[Mapping[str, Any]]) -> Iterator[File]:
-        # A file that is removed and added in one is an old one with other deletions.
-        old = {action["remove"]["path"] for action in actions if "remove" in action}
-        for action in (action["add"] for action in actions if "add" in action):
-            if action["path"] not in old:
-                name = unquote(action["path"])
-                path = name if ":/" in name else f"{self._folder.path}/{name}"
-                yield File(path, action["size"], action["modificationTime"])

@@ -28,6 +28,11 @@ if TYPE_CHECKING:
 _RELATION = "DataSourceV2Relation"
 """The class of leaves that read such tables, and those of other sources of its kind."""
 _HELPER = "lineage.IcebergTables"
+STREAM_QUERY, STREAM_EPOCH = "spark.sql.streaming.queryId", "spark.sql.streaming.epochId"
+"""What Iceberg writes of a micro-batch into its snapshot."""
+APPLICATION = "spark.app.id"
+SNAPSHOTS_MAX = 100
+"""Maximum number of snapshots, the latest ones, among which that of a micro-batch is looked for."""
 _TABLE = "org.apache.iceberg.spark.source.SparkTable"
 _DATA = {"org.apache.iceberg.BaseTable", "org.apache.iceberg.rest.RESTTable"}
 """Tables of rows; others are of what Iceberg knows of one (its files, its history)."""
@@ -120,9 +125,13 @@ def is_used(settings: Mapping[str, str] | None) -> bool:
 
 def is_table(leaf: Any) -> bool:
     """Whether a leaf (Spark's object) reads the rows of a table of Iceberg."""
-    if not WITH_ICEBERG or leaf.getClass().getSimpleName() != _RELATION:
+    return leaf.getClass().getSimpleName() == _RELATION and is_table_of_rows(leaf.table())
+
+
+def is_table_of_rows(table: Any) -> bool:
+    """Whether a table (Spark's object) is one of Iceberg, with rows."""
+    if not WITH_ICEBERG:
         return False
-    table = leaf.table()
     return table.getClass().getName() == _TABLE and table.table().getClass().getName() in _DATA
 
 
@@ -281,6 +290,63 @@ def check_cached(relation: Any, plan: Any) -> None:
         raise UnknownSnapshotError("which snapshots a cached frame holds is not certain")
 
 
+@dataclass(frozen=True, slots=True)
+class BatchSnapshot:
+    """The snapshot that a micro-batch made. ``made_at_ms``: by the clock of ``application``, whose id it is."""
+
+    id: int
+    application: str
+    made_at_ms: int
+
+
+def snapshot_of_batch(table: Any, query: str, number: int) -> BatchSnapshot | None:
+    """The snapshot that a batch of a streaming query made in a table (Spark's object); None: it made none.
+
+    Raises:
+        UnknownSnapshotError: so many were made since that it may be any older one.
+    """
+    snapshot = _latest(table)
+    for _ in range(SNAPSHOTS_MAX):
+        if snapshot is None:
+            return None
+        summary = snapshot.summary()
+        if summary.get(STREAM_QUERY) == query:
+            epoch = int(summary.get(STREAM_EPOCH))
+            if epoch == number:
+                return BatchSnapshot(
+                    int(snapshot.snapshotId()),
+                    str(summary.get(APPLICATION)),
+                    int(snapshot.timestampMillis()),
+                )
+            if epoch < number:
+                return None
+        parent = snapshot.parentId()
+        # Those before one that has expired have expired, too.
+        snapshot = None if parent is None else table.table().snapshot(parent)
+        if parent is not None and snapshot is None:
+            break
+    raise UnknownSnapshotError(
+        f"which snapshot of {table.name()} batch {number} made is not known: it is not among the latest {SNAPSHOTS_MAX}"
+    )
+
+
+def output_of_snapshot(spark: SparkSession, table: Any, snapshot: int, output: Output) -> Output:
+    """An output to a table (Spark's object) that made a snapshot, with the files that this added.
+
+    Raises:
+        UnknownSnapshotError: the snapshot has expired, or Hadoop can't find the files.
+    """
+    files = _files(spark, table, "added", snapshot)
+    return replace(
+        output,
+        path=str(table.table().location()),
+        format=ICEBERG,
+        version=str(snapshot),
+        options={**_options(TableState(_metadata(table), latest=False)), **files.options},
+        files=files.files,
+    )
+
+
 class IcebergWrite:
     """The snapshots of a table that is written, and that may not be there yet. ``place``: its name or path."""
 
@@ -378,6 +444,11 @@ class IcebergWrite:
 
 
 def _head(table: Any) -> int | None:
-    branch, iceberg_table = table.branch(), table.table()
-    snapshot = iceberg_table.currentSnapshot() if branch is None else iceberg_table.snapshot(branch)
+    snapshot = _latest(table)
     return None if snapshot is None else snapshot.snapshotId()
+
+
+def _latest(table: Any) -> Any | None:
+    """The latest snapshot (Iceberg's object) of a table's branch."""
+    branch, iceberg_table = table.branch(), table.table()
+    return iceberg_table.currentSnapshot() if branch is None else iceberg_table.snapshot(branch)

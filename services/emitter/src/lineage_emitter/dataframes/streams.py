@@ -16,13 +16,12 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
 from lineage_core.contract.message import Stream
-from lineage_core.recipe.document import File, Output, Recipe, Source, StreamBatch
+from lineage_core.recipe.document import Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
 from lineage_emitter.dataframes.delta import Versions
 from lineage_emitter.dataframes.files import Folder
-from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of, pairs_of
+from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of
 from lineage_emitter.dataframes.leaves import Tables
-from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.dataframes.stream_plans import (
     SEPARATOR,
@@ -36,6 +35,12 @@ from lineage_emitter.dataframes.stream_plans import (
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
 from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes.stream_sinks import (
+    FOREACH_BATCH,
+    StreamSink,
+    UnknownBatchError,
+    Written,
+)
 from lineage_emitter.dataframes.stream_state import Offsets, Watermarks
 from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.stream_topics import topics_of_query
@@ -49,8 +54,6 @@ if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
 
 MICRO_BATCHES = "MicroBatchExecution"
-FOREACH_BATCH = "ForeachBatchSink"
-FILE_SINK = "FileStreamSink"
 WINDOWS_CHARS_MAX = 256 << 10
 OTHER_RUN = (
     "the files of this batch may have been written by an earlier run of the query, or by another query, "
@@ -60,10 +63,6 @@ NOT_IN_CHECKPOINT = "batch {} is no longer in the query's checkpoint"
 REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
 _LOCAL = "file:"
-
-
-class UnknownBatchError(Exception):
-    """What a batch read or wrote is not known; the message says why."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,9 +107,14 @@ class QueryRun:
         return ""
 
     @cached_property
-    def sink(self) -> str:
-        """The class of its sink."""
-        return str(self._execution.sink().getClass().getName()).rpartition(".")[2]
+    def sink(self) -> StreamSink:
+        """Where its rows go."""
+        return StreamSink(self._sc, self._execution, self.id)
+
+    @property
+    def has_function(self) -> bool:
+        """Whether its batches go to a function (``foreachBatch``)."""
+        return self.sink.name == FOREACH_BATCH
 
     @cached_property
     def drops_none_of_due_groups(self) -> bool:
@@ -149,7 +153,7 @@ class QueryRun:
             run=self.run,
             state="begun",
             late_by_before=self.drops_none_of_due_groups,
-            function=self.sink == FOREACH_BATCH,
+            function=self.has_function,
             topics=topics,
             **facts_of(self._execution),
         )
@@ -236,14 +240,6 @@ class QueryRun:
         """
         return _latest(self._execution.offsetLog())
 
-    def has_written(self, number: int) -> bool:
-        """Whether the log of its sink of files has a batch.
-
-        Raises:
-            py4j.protocol.Py4JError: the log can't be read.
-        """
-        return helper().written(self._execution.sink(), number) is not None
-
     def recipe(
         self, number: int, progress: Progress | None, known: Known, action: str, site: str
     ) -> Recipe:
@@ -259,9 +255,10 @@ class QueryRun:
         batch = StreamBatch(self.id, self.run, number)
         if progress is not None:
             batch = replace(batch, watermark=progress.watermark, late=progress.late)
-        output = self._output(number, action)
+        written = self.sink.written(spark, number, action)
+        output = written.output
         settings = explicit_settings(spark)
-        is_own = self._is_own(number, output, progress, known)
+        is_own = self._is_own(number, written, progress, known)
         if self._repeated is not None and is_own:
             recipe = self._repeated.recipe_of(self._only_offsets(number), output, batch, settings)
             if recipe is not None:
@@ -363,9 +360,11 @@ class QueryRun:
         offsets = self._execution.offsetLog().get(number)
         return int(helper().watermark(offsets.get())) if offsets.isDefined() else None
 
-    def _is_own(self, number: int, output: Output, progress: Progress | None, known: Known) -> bool:
+    def _is_own(
+        self, number: int, written: Written, progress: Progress | None, known: Known
+    ) -> bool:
         """Whether this run wrote the files of a batch: a sink leaves alone a batch that it has, whatever is then asked of it."""
-        if known.ran or not output.files:
+        if (known.ran and written.without_tasks) or not written.output.files:
             return True
         offsets = self._execution.offsetLog().get(number)
         if not offsets.isDefined() or (progress is None and not known.writes):
@@ -375,8 +374,7 @@ class QueryRun:
         began_ms = int(helper().planned(offsets.get()))
         if progress is not None:
             began_ms = max(began_ms, int(progress.began_at * 1000))
-        # The clock of another machine would say nothing.
-        return all(file.path.startswith(_LOCAL) and file.mtime >= began_ms for file in output.files)
+        return written.is_younger(began_ms)
 
     def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
@@ -386,31 +384,6 @@ class QueryRun:
             for at in (number, number - 1)
         )
         return Watermarks(before, now, known.run_problem, known.late_problem)
-
-    def _output(self, number: int, action: str) -> Output:
-        sink = self._execution.sink()
-        if self.sink != FILE_SINK:
-            return Output(kind="table", action=action, table=str(sink.toString())[:200])
-        text = helper().written(sink, number)
-        if text is None:
-            raise UnknownBatchError(f"batch {number} is not in the log of the query's sink")
-        files = [File(path, int(size), int(time)) for size, time, path in split(text, 3)]
-        files.sort(key=lambda file: file.path)
-        return replace(self._sink_of_files, action=action, files=tuple(files))
-
-    @cached_property
-    def _sink_of_files(self) -> Output:
-        """What all batches write to."""
-        sink = self._execution.sink()
-        options = pairs_of(helper().field(sink, "options"))
-        readable = {name.lower(): value for name, value in options.items()}
-        return Output(
-            kind="files",
-            # Spark 3.5 keeps it as the program gave it.
-            path=Folder(self._sc, str(helper().field(sink, "basePath").toString())).path,
-            format=str(helper().field(sink, "fileFormat").toString()).lower(),
-            options={name: value for name, value in readable.items() if name in READABLE_OPTIONS},
-        )
 
 
 def _latest(log: Any) -> int:

@@ -17,7 +17,8 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.awaited_reports import AwaitedReports
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.dataframes.stream_reports import Known, Progress
-from lineage_emitter.dataframes.streams import FILE_SINK, FOREACH_BATCH, QueryRun, Seen
+from lineage_emitter.dataframes.stream_sinks import UnknownBatchError
+from lineage_emitter.dataframes.streams import QueryRun, Seen
 from lineage_emitter.failures import in_words
 
 if TYPE_CHECKING:
@@ -90,7 +91,7 @@ class Streams:
             if any(other.query.run == watched.query.run for other in self._watched):
                 return
         refusal = watched.query.refusal
-        if not refusal and watched.query.sink == FOREACH_BATCH and not has_function:
+        if not refusal and watched.query.has_function and not has_function:
             refusal = UNSEEN_FUNCTION
         if refusal:
             self._name(running, refusal)
@@ -202,7 +203,7 @@ class Streams:
         """Record what a query that is over has written and not reported."""
         watched.is_over = True
         query = watched.query
-        if query.sink == FOREACH_BATCH:
+        if query.has_function:
             return
         committed, planned = query.committed(), query.planned()
         if watched.last is None:
@@ -216,9 +217,15 @@ class Streams:
             self._add(watched, number, None)
         if planned <= committed:
             return
-        if query.sink != FILE_SINK:
+        if not query.sink.writes_whole_batches:
             self._name(watched.operator, f"batch {planned} was cut short: {PARTLY}")
-        elif query.has_written(planned):
+            return
+        try:
+            has_batch = query.sink.has(planned)
+        except UnknownBatchError as problem:
+            self._name(watched.operator, f"batch {planned} was cut short: {problem}")
+            return
+        if has_batch:
             self._add(watched, planned, None)
 
     def _add(self, watched: _Watched, number: int, progress: Progress | None) -> None:
@@ -227,7 +234,7 @@ class Streams:
         watched.known.add(number, progress, is_first=is_first, late_count=late_count)
         watched.last = number
         watched.unsaid.append(number)
-        if watched.query.sink == FOREACH_BATCH:
+        if watched.query.has_function:
             return
         operator, now = watched.operator, time.time()
         known = replace(watched.known, versions=watched.query.versions_before(progress))
