@@ -74,6 +74,8 @@ run(orders.writeStream.foreachBatch(each), "each")
 NAMED = (
     BEGIN
     + """
+import dataclasses, json
+import lineage
 from lineage_emitter.attaching import attach
 
 running = orders.writeStream.format("json").option("path", "running")
@@ -101,6 +103,17 @@ with open("d.csv", "w") as file:
     file.write("city,amount\\nLima,7.0\\n")
 os.rename("d.csv", "in/d.csv")
 running.processAllAvailable()
+
+
+def rolled():
+    # Until the batch is known of.
+    while True:
+        runs = {run.query: run for run in lineage.verify().verdict.streams}
+        if runs[running.id].committed == 3:
+            return runs[running.id]
+
+
+print(json.dumps(dataclasses.asdict(rolled())))
 spark.stop()
 """
 )
@@ -203,6 +216,8 @@ def test_all_batches_are_recorded(ran: Path) -> None:
         by_query.setdefault(batch.query, []).append(batch.number)
     assert list(by_query.values()) == [[0, 1, 2], [0, 1, 2], [0, 0, 1, 1, 2, 2]]
     assert (ran / "query").read_text() in by_query
+    progress = {run["query"]: (run["state"], run["complete_to"]) for run in verdict["streams"]}
+    assert progress == dict.fromkeys(by_query, ("over", len(FILES) - 1))
     shown = [node for node in graph(ran)["nodes"] if node["kind"] == "frame"]
     assert shown[0]["description"].startswith(f"batch 0 of the streaming query {found[0].query}")
 
@@ -308,9 +323,18 @@ def _fields(part: str) -> Iterator[tuple[str, str]]:
 def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     folder = prepared(tmp_path / "named", NAMED)
     done = run_plain(folder, "job.py")
-    assert (done.returncode, done.stdout.split()) == (0, ["StreamingQueryException"]), done.stderr
+    assert done.returncode == 0, done.stderr
+    problem, rolled = done.stdout.splitlines()
+    assert problem == "StreamingQueryException"
     verdict = verify(folder)
     assert not verdict["complete"]
+    running = json.loads(rolled)
+    assert (running["state"], running["complete_to"]) == ("running", 3)
+    streams = {run["query"]: run for run in verdict["streams"]}
+    assert len(streams) == len(verdict["streams"]) == 6
+    ended = streams[running["query"]]
+    assert (ended["state"], ended["complete_to"]) == ("lost", 3)
+    assert {run["complete_to"] for run in streams.values() if run is not ended} == {-1}
     reasons = json.dumps(verdict)
     for expected in (
         "Aggregate: it may hold rows of earlier batches as its state",

@@ -79,6 +79,7 @@ def _lines(app: str, verdict: Verdict) -> Iterator[str]:
     for what, count in _counts(verdict):
         yield f"  {what:<7} {count}"
     yield from (f"  {line}" for line in _limits(verdict))
+    yield from (f"  {run.text}" for run in verdict.streams)
     yield from (f"  - {reason}" for reason in verdict.reasons)
     yield from _answers(verdict)
     if verdict.superset:
@@ -138,6 +139,7 @@ class ApplicationVerdict:
                 note(word, tone="good" if verdict.complete else "bad"),
                 *(note("incomplete", reason, "bad") for reason in verdict.reasons),
                 *(note("limited", line, "doubtful") for line in _limits(verdict)),
+                *(note("stream", run.text) for run in verdict.streams),
                 *(note("answers", line, _TONES[verdict.answerable]) for line in _answers(verdict)),
                 *(note(NOT_EXACT, line, "doubtful") for line in superset),
                 *(note("earlier", line, "doubtful") for line in self._earlier()),

@@ -118,6 +118,7 @@ def test_all_that_was_expected_is_there() -> None:
         "set_aside": {},
         "reasons": [],
         "earlier": [],
+        "streams": [],
     }
 
 

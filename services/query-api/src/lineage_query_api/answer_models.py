@@ -330,6 +330,19 @@ class LimitedNode(FrozenModel):
     share: float
 
 
+class StreamProgressModel(FrozenModel):
+    """A run of a streaming query."""
+
+    query: str
+    run: str
+    state: str = Field(description="running, over, or lost: what comes of it is not recorded")
+    committed: int = Field(description="the last batch that is known to be committed; -1: none")
+    complete_to: int | None = Field(
+        description="all batches of the run up to this one are complete; -1: none; null: not known"
+    )
+    reason: str = Field(description="why it is lost")
+
+
 class VerdictModel(FrozenModel):
     """As `lineage verify --json`: whether all lineage is there and rows can be traced, and why not."""
 
@@ -359,6 +372,9 @@ class VerdictModel(FrozenModel):
     reasons: list[str] = Field(description="why the lineage is incomplete")
     earlier: list[str] = Field(
         description="applications that the same run of the program captured before"
+    )
+    streams: list[StreamProgressModel] = Field(
+        description="how far its streaming queries are complete, while they run, too"
     )
 
 

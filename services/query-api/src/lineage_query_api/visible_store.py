@@ -32,6 +32,7 @@ from lineage_core.contract.message import (
     RecordSplits,
     SinkFiles,
     Splits,
+    Stream,
     Unknown,
 )
 from lineage_core.contract.region import Region
@@ -327,12 +328,13 @@ def verdict_without_reasons(verdict: Verdict) -> Verdict:
         verdict,
         reasons=(WITHHELD_REASON,) if verdict.reasons else (),
         unknown=(WITHHELD_REASON,) if verdict.unknown else (),
+        streams=tuple(replace(run, reason=_withheld(run.reason)) for run in verdict.streams),
     )
 
 
 def _without_reasons(message: Message) -> Message:
     """A message without reasons, for the same purpose as :func:`verdict_without_reasons`."""
-    if isinstance(message, Fail | Unknown | DeadLetter):
+    if isinstance(message, Fail | Unknown | DeadLetter | Stream):
         return message.model_copy(update={"reason": _withheld(message.reason)})
     if isinstance(message, Commit):
         fields = ("failed", "spooled_reason")

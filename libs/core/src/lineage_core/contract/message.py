@@ -386,6 +386,7 @@ class Stream(_Message):
         function: Its batches go to a function, which may keep rows. Of ``begun``.
         watermark: The event time by which the batch gave windows, in ms since 1970; None: not known, or the query has none.
         windows: The recipe that gives the ends of the windows of each row, in microseconds since 1970; it is sent once a run.
+        complete_to: All that the run did since capture began, up to this batch, is recorded and known; -1: up to none; None: not known. Of ``batch``, ``over`` and ``lost``.
     """
 
     type: Literal["stream"] = "stream"
@@ -402,6 +403,7 @@ class Stream(_Message):
     function: bool = False
     watermark: Annotated[int, Field(ge=-(2**63), lt=2**63)] | None = None
     windows: Annotated[str, AfterValidator(_checked_recipe)] | None = None
+    complete_to: Annotated[int, Field(ge=-1, lt=2**63)] | None = None
 
 
 class Arrays(_Message):

@@ -24,6 +24,7 @@ from lineage_core.contract.message import (
     Unknown,
 )
 from lineage_core.contract.reasons import listed_reasons
+from lineage_core.contract.stream_progress import StreamProgress, StreamRuns
 
 QUARANTINE = "quarantine"
 """The operator of the sink whose items are the records that were set aside."""
@@ -42,6 +43,7 @@ VERDICT_MESSAGE_TYPES = (
     "commit",
     "unknown",
     "dead_letter",
+    "stream",
 )
 """Types of the messages that a verdict uses: all others may be left out."""
 
@@ -110,7 +112,7 @@ class Verdict:
     ``superset``: reasons by node; an inexact node does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
-    the program captured before; the verdict is not on them.
+    the program captured before; the verdict is not on them. ``streams``: how far its streaming queries are complete, while they run, too.
     """
 
     complete: bool
@@ -138,6 +140,7 @@ class Verdict:
     unchecked: int = 0
     earlier: tuple[str, ...] = ()
     set_aside: Mapping[str, int] = field(default_factory=dict)
+    streams: tuple[StreamProgress, ...] = ()
 
     @property
     def exact(self) -> bool:
@@ -189,6 +192,7 @@ class Verdict:
             "set_aside": dict(self.set_aside),
             "reasons": list(self.reasons),
             "earlier": list(self.earlier),
+            "streams": [asdict(stream) for stream in self.streams],
         }
 
     @classmethod
@@ -231,6 +235,7 @@ class Verdict:
             unchecked=fields.get("unchecked", 0),
             earlier=tuple(fields.get("earlier", ())),
             set_aside=dict(fields.get("set_aside", {})),
+            streams=tuple(StreamProgress(**stream) for stream in fields.get("streams", ())),
         )
 
 
@@ -283,6 +288,11 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         unchecked=len(counts.recipes),
         earlier=() if facts.begin is None else facts.begin.earlier,
         set_aside=facts.set_aside(),
+        streams=facts.streams.progress(
+            counts.recipes,
+            # What was lost on the way may have been of a batch.
+            is_whole=not (facts.dead_letters or counts.problems or any(facts.total_problems())),
+        ),
     )
 
 
@@ -298,10 +308,12 @@ class _Facts:
         self.jobs: list[Job] = []
         self.commits: dict[tuple[str, int, int], Commit] = {}
         self.unknown: list[Unknown] = []
+        self.streams = StreamRuns()
         self.dead_letters: dict[str, str] = {}
         resolved: set[str] = set()
         for message in messages:
             self._add(message)
+            self.streams.add(message)
             if isinstance(message, DeadLetter):
                 self.dead_letters[message.place] = message.reason
                 resolved.update([message.place] if message.resolved else [])

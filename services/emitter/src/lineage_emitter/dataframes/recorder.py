@@ -63,7 +63,7 @@ class ReturnedAction:
     """An action that has returned.
 
     ``recipe``: makes its recipe. ``node``: its name in the graph. ``operator``: the program's call. ``began_at``, ``returned_at``: in unix
-    seconds; it did not begin sooner and did not return later.
+    seconds; it did not begin sooner and did not return later. ``on_unknown``: called, on another thread, where what it did can't be traced.
     """
 
     node: str
@@ -72,6 +72,7 @@ class ReturnedAction:
     began_at: float
     returned_at: float
     failed: bool = False
+    on_unknown: Callable[[], None] | None = None
 
 
 class RecipeRecorder:
@@ -195,8 +196,10 @@ class RecipeRecorder:
                 is_behind = True
                 with self._working, scope.resumed(action.operator), scope.suspended():
                     began = time.perf_counter()
-                    self._record_guarded(action)
+                    is_known = self._record_guarded(action)
                     self.seconds.append(time.perf_counter() - began)
+                if not is_known and action.on_unknown is not None:
+                    action.on_unknown()
             with self._changed:
                 if action is not None and self._waiting and self._waiting[0] is action:
                     self._waiting.popleft()
@@ -219,12 +222,20 @@ class RecipeRecorder:
             self._changed.wait_for(lambda: bool(self._waiting) or self._stopped, timeout_s)
             return self._waiting[0] if self._waiting else None
 
-    def _record_guarded(self, action: ReturnedAction) -> None:
+    def _record_guarded(self, action: ReturnedAction) -> bool:
+        """Record an action. Returns whether it is recorded, with nothing that is not known."""
+        is_known = False
+
+        def record() -> None:
+            nonlocal is_known
+            is_known = self._record(action)
+
         # Where it is to fail the job, the program's next action raises: see Session.check.
         with contextlib.suppress(CaptureFailedError):
-            self._session.problems.guard("note a DataFrame", lambda: self._record(action))
+            self._session.problems.guard("note a DataFrame", record)
+        return is_known
 
-    def _record(self, action: ReturnedAction) -> None:
+    def _record(self, action: ReturnedAction) -> bool:
         action_name = action.operator.name
         try:
             recipe = action.recipe(action.operator.call_site)
@@ -236,23 +247,24 @@ class RecipeRecorder:
             if action.failed:
                 # That it failed is recorded, and its plan may be what is wrong.
                 logger.info("the plan of %s, which failed, is not kept: %s", action_name, problem)
-                return
+                return False
             self._session.nodes.unknown(
                 action_name, f"its plan could not be recorded: {in_words(problem)}", ()
             )
-            return
+            return False
         with self._changed:
             # The end has named it: it may have been written by now.
             if self._stopped:
-                return
-        self._send(action, recipe, text)
+                return False
+        return self._send(action, recipe, text)
 
-    def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> None:
+    def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> bool:
+        """Returns whether nothing of it is unknown."""
         session, output = self._session, recipe.output
         action_name = action.operator.name
         if output.failure is not None:
             self._send_failed(action, output.failure, text)
-            return
+            return False
         # A stream may run for months: its batches have descriptions in the place of names of their own.
         is_batch = recipe.batch is not None
         parents = [self._source(action, source, is_batch) for source in recipe.reads()]
@@ -281,6 +293,7 @@ class RecipeRecorder:
             session.api.send(message)
         if blind:
             session.nodes.unknown(action_name, words)
+        return not blind
 
     def _send_failed(self, action: ReturnedAction, failure: Failure, text: str) -> None:
         """A node for the recipe alone: it has no rows, and nothing reads from it."""

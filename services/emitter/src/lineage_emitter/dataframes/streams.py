@@ -173,8 +173,8 @@ class QueryRun:
         """The versions that tables had before a batch began, as far as that is known."""
         return {} if progress is None else self._tables.before(progress.began_at)
 
-    def passed(self, app: str, number: int) -> Stream:
-        """That a batch is committed and recorded.
+    def passed(self, app: str, number: int, complete_to: int) -> Stream:
+        """That a batch is committed and recorded. ``complete_to``: the last batch up to which all is known; -1: none.
 
         Raises:
             py4j.protocol.Py4JError: the checkpoint can't be read.
@@ -186,15 +186,16 @@ class QueryRun:
                 windows, self._sent_windows = self.windows, True
         return Stream(
             app=app, query=self.id, run=self.run, state="batch", number=number,
-            watermark=watermark, windows=windows,
+            watermark=watermark, windows=windows, complete_to=complete_to,
         )  # fmt: skip
 
-    def ended(self, app: str, number: int, reason: str = "") -> Stream:
-        """That the run is over; ``reason``: why no more of it is recorded, where it may not be."""
+    def ended(self, app: str, number: int, complete_to: int, reason: str = "") -> Stream:
+        """That the run is over; ``reason``: why no more of it is recorded, where it may not be; ``complete_to``: as of `passed`."""
         state: Literal["over", "lost"] = "lost" if reason else "over"
         return Stream(
-            app=app, query=self.id, run=self.run, state=state, number=number, reason=reason
-        )
+            app=app, query=self.id, run=self.run, state=state, number=number, reason=reason,
+            complete_to=complete_to,
+        )  # fmt: skip
 
     @property
     def has_failed(self) -> bool:

@@ -53,12 +53,31 @@ class _Watched:
     last: int | None = None
     known: Known = field(default_factory=Known)
     is_over: bool = False
+    is_done: bool = False
+    """Whether it was said that it is over."""
     begun: Stream | None = None
     """What was said of what it reads."""
     is_begun: bool = False
     """Whether nothing more is to be said of that."""
     unsaid: list[int] = field(default_factory=list)
     """Batches of which it was not said yet that they are recorded."""
+    unknown_count: int = 0
+    """Parts of the program without lineage when batches were last said to be recorded."""
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+    """Guards ``_first_unknown``: those who record, and those who watch, change it."""
+    _first_unknown: int | None = None
+
+    def add_unknown(self, number: int) -> None:
+        """Something of a batch is not recorded, or not known."""
+        with self._lock:
+            known = self._first_unknown
+            self._first_unknown = number if known is None else min(known, number)
+
+    def complete_to(self, number: int) -> int:
+        """The last batch, of those up to a number, up to which all is known; -1: none."""
+        with self._lock:
+            first = self._first_unknown
+        return number if first is None else max(min(number, first - 1), -1)
 
 
 class Streams:
@@ -87,6 +106,7 @@ class Streams:
         before capture, which records what they commit from now on. A query that is watched already is left alone.
         """
         watched = _Watched(QueryRun(self._session.sc, query, seen), running)
+        watched.unknown_count = self._session.nodes.unknown_count
         with self._lock:
             if any(other.query.run == watched.query.run for other in self._watched):
                 return
@@ -126,12 +146,15 @@ class Streams:
         while self._reports.wait():
             with self._lock:
                 self._look()
-                self._watched = [watched for watched in self._watched if not watched.is_over]
+                self._watched = [watched for watched in self._watched if not watched.is_done]
 
     def _look(self) -> None:
         with scope.suspended():
             for watched in self._watched:
                 try:
+                    if watched.is_over:
+                        self._pass(watched)
+                        continue
                     # Asked first: what a query commits before it ends is not missed.
                     is_active = watched.query.is_active
                     watched.query.look_at_tables()
@@ -165,27 +188,42 @@ class Streams:
 
     def _pass(self, watched: _Watched) -> None:
         """Say which batches of a query are recorded, behind what was recorded of them, and that it is over."""
-        if not (watched.unsaid or watched.is_over):
+        if watched.is_done or not (watched.unsaid or watched.is_over):
             return
         if not self._session.frames.wait_until_recorded(RECORDED_S):
-            if watched.is_over:
-                self._lose(watched, "its batches were not recorded in time")
             return
+        self._add_unknown(watched)
         app, commits = self._session.app, self._session.commits
         for number in watched.unsaid:
-            commits.send(watched.query.passed(app, number))
+            commits.send(watched.query.passed(app, number, watched.complete_to(number)))
         watched.unsaid.clear()
         if watched.is_over:
             last = -1 if watched.last is None else watched.last
-            commits.send(watched.query.ended(app, max(last, watched.query.committed())))
+            committed = max(last, watched.query.committed())
+            commits.send(watched.query.ended(app, committed, watched.complete_to(last)))
+            watched.is_done = True
         commits.push(durably=False)
+
+    def _add_unknown(self, watched: _Watched) -> None:
+        """See what is not known of the batches of which it was not said yet that they are recorded."""
+        count, before = self._session.nodes.unknown_count, watched.unknown_count
+        watched.unknown_count = count
+        # What a function does by other means than DataFrames is named by its call alone: it may be of any of its batches.
+        is_unknown = watched.query.has_function and count != before
+        if watched.unsaid and (is_unknown or self._session.problems.lost):
+            watched.add_unknown(watched.unsaid[0])
 
     def _lose(self, watched: _Watched, reason: str) -> None:
         """Say that what comes of a query is not recorded."""
-        watched.is_over = True
+        watched.is_over = watched.is_done = True
+        if watched.unsaid:
+            # They may not be recorded.
+            watched.add_unknown(watched.unsaid[0])
         watched.unsaid.clear()
         last = -1 if watched.last is None else watched.last
-        self._session.commits.send(watched.query.ended(self._session.app, last, reason))
+        self._session.commits.send(
+            watched.query.ended(self._session.app, last, watched.complete_to(last), reason)
+        )
 
     def _record(self, watched: _Watched) -> None:
         """Record batches that Spark reports, and those between them."""
@@ -193,6 +231,7 @@ class Streams:
         reported, is_all = watched.query.reported(beyond)
         for progress in reported:
             if watched.last is None and not is_all:
+                watched.add_unknown(0)
                 self._name(watched.operator, f"batches before {progress.number} may be missing")
             first = progress.number if watched.last is None else watched.last + 1
             for number in range(first, progress.number):
@@ -209,6 +248,7 @@ class Streams:
         if watched.last is None:
             _, is_all = query.reported(-1)
             if not is_all and committed == planned >= 0:
+                watched.add_unknown(0)
                 self._name(watched.operator, NO_REPORTS)
             is_last = query.has_failed and committed == planned >= 0
             is_own = is_last and query.may_have_committed(committed)
@@ -241,10 +281,18 @@ class Streams:
         recipe = partial(watched.query.recipe, number, progress, known, operator.name)
         began_at = now if progress is None else progress.began_at
         node = self._session.nodes.next_id()
-        self._session.frames.add(ReturnedAction(node, operator, recipe, began_at, now))
+        self._session.frames.add(
+            ReturnedAction(
+                *(node, operator, recipe, began_at, now),
+                on_unknown=partial(watched.add_unknown, number),
+            )
+        )
 
     def _name_running(self, watched: _Watched) -> None:
+        if watched.is_done:
+            return
         if watched.is_over:
+            self._lose(watched, "its batches were not recorded in time")
             return
         upto = "no batch" if watched.last is None else f"batches up to {watched.last}"
         reason = f"was running when capture ended: {upto} recorded"

@@ -31,6 +31,7 @@ import type {
   SignIn,
   RankedInputs,
   SparkModel,
+  StreamProgressModel,
   SuspectsModel,
   TraceModel,
   TracePage,
@@ -70,6 +71,7 @@ export type App = ApplicationModel;
 export type AppPage = ApplicationPage;
 export type AppDetail = ApplicationDetails;
 export type Refusal = RefusalModel;
+export type StreamProgress = StreamProgressModel;
 export type WatchAsked = Pick<WatchModel, 'node'> & Partial<WatchModel>;
 export type Graph = GraphModel;
 export type Item = ItemModel;
@@ -139,6 +141,7 @@ export interface Completeness {
   reasons?: string[];
   unknown?: string[];
   superset?: Record<string, string[]>;
+  streams?: StreamProgress[];
   [key: string]: unknown;
 }
 

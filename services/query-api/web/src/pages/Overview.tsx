@@ -2,7 +2,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 
 import { completenessQuery } from '../api/queries';
-import type { AppDetail, NodeRef, Refusal } from '../api/types';
+import type { AppDetail, NodeRef, Refusal, StreamProgress } from '../api/types';
 import { Place } from '../components/Place';
 import { counted } from '../lib/format';
 
@@ -84,6 +84,7 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
         </div>
       )}
       <Refusals refusals={detail.refusals} />
+      <Streams runs={data?.streams ?? []} />
       {detail.unknown_parts.length > 0 && (
         <>
           <h3>Parts that are not known</h3>
@@ -127,6 +128,29 @@ function Refusals({ refusals }: { refusals: Refusal[] }) {
         ))}
       </ul>
     </div>
+  );
+}
+
+/** How far the batches of each query are complete, while it runs, too. */
+function Streams({ runs }: { runs: StreamProgress[] }) {
+  if (runs.length === 0) return null;
+  return (
+    <>
+      <h3>Streaming queries</h3>
+      <ul>
+        {runs.map(({ query, run, state, committed, complete_to: completeTo, reason }) => (
+          <li key={run}>
+            {query.slice(0, 8)}:{' '}
+            {completeTo === null
+              ? 'how far it is complete is not known'
+              : completeTo < 0
+                ? 'complete up to no batch'
+                : `complete up to batch ${completeTo}`}
+            {completeTo !== committed && ` of ${committed}`} ({state}){reason && `: ${reason}`}
+          </li>
+        ))}
+      </ul>
+    </>
   );
 }
 
