@@ -58,8 +58,9 @@ for name in NAMES:
     os.remove(f"checkpoints/{name}/commits/.2.crc")
 arrive(3, {"id": 4, "city": "Rome", "country": "IT"})
 run("id int, city string, country string", "country")
-for name, table in zip(NAMES, ("delta.`delta`", "local.db.orders"), strict=True):
-    spark.table(table).where("id IN (1, 4)").coalesce(1).write.json(f"of-{name}")
+for name, table in zip(NAMES, ("delta", "local.db.orders"), strict=True):
+    written = spark.read.format(name).load(table)
+    written.where("id IN (1, 4)").coalesce(1).write.json(f"of-{name}")
 rows = spark.table("local.db.orders").select("_file", "_pos", "id").toLocalIterator()
 places = {row["id"]: f"{row['_file']}#{row['_pos']}" for row in rows}
 Path("places.json").write_text(json.dumps(places))
