@@ -173,8 +173,8 @@ class QueryRun:
         """The versions that tables had before a batch began, as far as that is known."""
         return {} if progress is None else self._tables.before(progress.began_at)
 
-    def passed(self, app: str, number: int, complete_to: int) -> Stream:
-        """That a batch is committed and recorded. ``complete_to``: the last batch up to which all is known; -1: none.
+    def passed(self, app: str, number: int, complete_to: int | None) -> Stream:
+        """That a batch is committed and recorded. ``complete_to``: the last batch up to which all is known; -1: none; None: not known.
 
         Raises:
             py4j.protocol.Py4JError: the checkpoint can't be read.
@@ -189,7 +189,7 @@ class QueryRun:
             watermark=watermark, windows=windows, complete_to=complete_to,
         )  # fmt: skip
 
-    def ended(self, app: str, number: int, complete_to: int, reason: str = "") -> Stream:
+    def ended(self, app: str, number: int, complete_to: int | None, reason: str = "") -> Stream:
         """That the run is over; ``reason``: why no more of it is recorded, where it may not be; ``complete_to``: as of `passed`."""
         state: Literal["over", "lost"] = "lost" if reason else "over"
         return Stream(

@@ -53,8 +53,6 @@ class Nodes:
         self._settings = settings
         self.details = details
         self.unknowns: dict[tuple[str, str], Node | None] = {}
-        self.unknown_count = 0
-        """How often a part without lineage was met, those that were known among them."""
         """What has no lineage, by what it is and its call site; where it is a node, that one."""
         self._lock = threading.RLock()
         self._count = 0
@@ -184,7 +182,6 @@ class Nodes:
         running = scope.outermost()
         site = running.call_site if running is not None else scope.call_site()
         with self._lock:
-            self.unknown_count += 1
             if (what, site) not in self.unknowns:
                 node = None
                 if parents is not None:

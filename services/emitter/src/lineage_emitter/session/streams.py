@@ -61,8 +61,6 @@ class _Watched:
     """Whether nothing more is to be said of that."""
     unsaid: list[int] = field(default_factory=list)
     """Batches of which it was not said yet that they are recorded."""
-    unknown_count: int = 0
-    """Parts of the program without lineage when batches were last said to be recorded."""
     _lock: threading.Lock = field(default_factory=threading.Lock)
     """Guards ``_first_unknown``: those who record, and those who watch, change it."""
     _first_unknown: int | None = None
@@ -73,8 +71,11 @@ class _Watched:
             known = self._first_unknown
             self._first_unknown = number if known is None else min(known, number)
 
-    def complete_to(self, number: int) -> int:
-        """The last batch, of those up to a number, up to which all is known; -1: none."""
+    def complete_to(self, number: int) -> int | None:
+        """The last batch, of those up to a number, up to which all is known; -1: none; None: not known."""
+        if self.query.has_function:
+            # What it writes by other means than DataFrames is known when capture ends.
+            return None
         with self._lock:
             first = self._first_unknown
         return number if first is None else max(min(number, first - 1), -1)
@@ -106,7 +107,6 @@ class Streams:
         before capture, which records what they commit from now on. A query that is watched already is left alone.
         """
         watched = _Watched(QueryRun(self._session.sc, query, seen), running)
-        watched.unknown_count = self._session.nodes.unknown_count
         with self._lock:
             if any(other.query.run == watched.query.run for other in self._watched):
                 return
@@ -192,7 +192,9 @@ class Streams:
             return
         if not self._session.frames.wait_until_recorded(RECORDED_S):
             return
-        self._add_unknown(watched)
+        if watched.unsaid and self._session.problems.lost:
+            # It may have been of any of them.
+            watched.add_unknown(watched.unsaid[0])
         app, commits = self._session.app, self._session.commits
         for number in watched.unsaid:
             commits.send(watched.query.passed(app, number, watched.complete_to(number)))
@@ -203,15 +205,6 @@ class Streams:
             commits.send(watched.query.ended(app, committed, watched.complete_to(last)))
             watched.is_done = True
         commits.push(durably=False)
-
-    def _add_unknown(self, watched: _Watched) -> None:
-        """See what is not known of the batches of which it was not said yet that they are recorded."""
-        count, before = self._session.nodes.unknown_count, watched.unknown_count
-        watched.unknown_count = count
-        # What a function does by other means than DataFrames is named by its call alone: it may be of any of its batches.
-        is_unknown = watched.query.has_function and count != before
-        if watched.unsaid and (is_unknown or self._session.problems.lost):
-            watched.add_unknown(watched.unsaid[0])
 
     def _lose(self, watched: _Watched, reason: str) -> None:
         """Say that what comes of a query is not recorded."""
