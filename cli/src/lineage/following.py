@@ -30,22 +30,24 @@ ID_CHARS = 8
 """Of a query's id, for people."""
 
 
-def follow_rows(url: str, place: str, wait_s: float, *, as_json: bool) -> bool:
+def follow_rows(url: str, place: str, wait_s: float, *, where: str = "", as_json: bool) -> bool:
     """Print what becomes of rows until nothing more can come of them, or Ctrl-C. Returns whether all is known.
 
     Args:
         url: the store.
-        place: a row of a file, a file, or a record of a topic.
+        place: a row of a file, a file, or a record of a topic; with a condition, a source.
+        where: a condition on the columns of a source, whose rows that fulfil it are followed; empty: none.
         wait_s: for how long a query is waited for that may read it, or that is started again.
         as_json: a line for each event.
 
     Raises:
         LocationError: the place is none.
+        ConditionError: the condition is not understood.
         LineageError: there is no such topic.
         TraceError: no such query runs or ran, or Spark does not start.
     """
     refuse_server(url, "rows are followed")
-    named, loop = parse_followed(place), None
+    named, loop = parse_followed(place, where), None
     printer, reader = _Printer(place, as_json=as_json), RowReader(index_folder(url))
     with tempfile.TemporaryDirectory() as folder:
         spark = StartedSpark(Path(folder))

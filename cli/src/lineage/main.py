@@ -873,10 +873,20 @@ def follow(
         str,
         typer.Argument(
             metavar="SOURCE",
-            help="A row of a file, PATH:LINE as grep -n prints it or PATH#ROW, a whole file, or a record of Kafka, TOPIC[PARTITION]@OFFSET.",
+            help="A row of a file, PATH:LINE as grep -n prints it or PATH#ROW, a whole file, or a record of Kafka, TOPIC[PARTITION]@OFFSET. "
+            "With --where a folder, a file or kafka:TOPIC.",
             show_default=False,
         ),
     ],
+    where: Annotated[
+        str,
+        typer.Option(
+            "--where",
+            metavar="CONDITION",
+            help='Follow all rows of SOURCE that fulfil a condition on its columns, as they come: "user = 42".',
+            show_default=False,
+        ),
+    ] = "",
     wait: Annotated[
         float,
         typer.Option(
@@ -896,7 +906,8 @@ def follow(
     load_numpy()
     from lineage.following import follow_rows
 
-    if not follow_rows(chosen_store(context, store), source, wait, as_json=as_json):
+    url = chosen_store(context, store)
+    if not follow_rows(url, source, wait, where=where, as_json=as_json):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 

@@ -1,21 +1,28 @@
-"""What is followed through streaming queries, rows of a file or a record of a topic, and which queries and batches read it."""
+"""What is followed through streaming queries, and which queries and batches read it.
+
+Rows of a file are followed, a record of a topic, or all rows of a source that fulfil a condition, as they come.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from enum import Enum
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 from lineage_core.contract.message import Stream, TopicOfStream
 from lineage_core.contract.offsets import OFFSETS, parse_offsets
 from lineage_core.recipe.document import StreamBatch
 from lineage_core.recipe.names import KAFKA
-from lineage_query.rows.places import Location, parse_location, parse_valued
+from lineage_query.conditions import Condition, parse_condition
+from lineage_query.rows.places import Location, LocationError, parse_location, parse_valued
 from lineage_store.paths import RowsError, canonical
 
+_TOPIC = re.compile(r"kafka:(?://[^/]*/)?([\w.-]+)", re.ASCII)
+"""A topic, with or without servers, of which those of the settings are meant."""
 GLOB = frozenset("*?[{\\")
 _UNREADABLE = (ValueError, TypeError, KeyError, AttributeError, RecursionError)
 
@@ -38,6 +45,10 @@ class Followed(Protocol):
     @property
     def name(self) -> str:
         """As people read it."""
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether each batch may read more of it, as long as a query runs."""
 
     def streams(self, facts: Stream) -> int:
         """How many streams of a query may read it. ``facts``: the message that the query has begun."""
@@ -64,6 +75,11 @@ class FollowedFile:
     def name(self) -> str:
         """The file."""
         return self._path
+
+    @property
+    def goes_on(self) -> bool:
+        """As `Followed`."""
+        return False
 
     def streams(self, facts: Stream) -> int:
         """As `Followed`."""
@@ -112,6 +128,11 @@ class FollowedRecord:
     def name(self) -> str:
         """The record with its servers."""
         return f"kafka://{self.servers}/{self.topic}[{self.partition}]@{self.offset}"
+
+    @property
+    def goes_on(self) -> bool:
+        """As `Followed`."""
+        return False
 
     def streams(self, facts: Stream) -> int:
         """As `Followed`."""
@@ -168,6 +189,71 @@ class FollowedRecord:
         return Reading.PASSED if is_same and first > self.offset else Reading.NO
 
 
+@dataclass(frozen=True)
+class FollowedSource:
+    """Rows of a source that fulfil a condition, as they come.
+
+    Args:
+        source: a folder or file, or a topic of Kafka.
+        condition: on the source's columns.
+        is_topic: it is a topic.
+    """
+
+    source: str
+    condition: Condition
+    is_topic: bool = False
+
+    @property
+    def name(self) -> str:
+        """The source with the condition."""
+        return f"rows of {self.source} where {self.condition.source}"
+
+    @property
+    def goes_on(self) -> bool:
+        """As `Followed`."""
+        return True
+
+    def streams(self, facts: Stream) -> int:
+        """As `Followed`."""
+        if not self.is_topic:
+            return sum(bool(folder) and self._is_around(folder) for folder in facts.reads)
+        if facts.topics is None:
+            return sum(not folder for folder in facts.reads)
+        return sum(of.topic in {"", self.source} for of in facts.topics)
+
+    def is_beside(self, facts: Stream) -> bool:
+        """As `Followed`."""
+        return any(not folder or self._is_around(folder) for folder in facts.beside)
+
+    def never(self, facts: Stream) -> str:
+        """As `Followed`: a row may come at any time."""
+        return ""
+
+    def reading(self, recipe: dict[str, Any]) -> Reading:
+        """As `Followed`."""
+        sources = recipe.get("sources", ())
+        return Reading.READ if any(map(self._is_of, sources)) else Reading.NO
+
+    def _is_of(self, source: dict[str, Any]) -> bool:
+        if self.is_topic:
+            return (
+                source.get("format") == KAFKA
+                and source.get("options", {}).get("topic") == self.source
+            )
+        return any(self.holds(str(file["path"])) for file in source.get("files", ()))
+
+    def holds(self, path: str) -> bool:
+        """Whether a file is of the source."""
+        path = _canonical(path)
+        return path == self.source or path.startswith(f"{self.source}/")
+
+    def _is_around(self, folder: str) -> bool:
+        """Whether a stream of a folder, or of files that a pattern names, may read files of the source."""
+        fixed = re.split(r"[*?\[{\\]", folder, maxsplit=1)[0].rstrip("/")
+        fixed = _canonical(fixed)
+        return self.holds(fixed) or self.source.startswith(f"{fixed}/") or fixed == ""
+
+
 @dataclass(frozen=True, slots=True)
 class NamedRecord:
     """A record of a topic as typed."""
@@ -177,18 +263,35 @@ class NamedRecord:
     offset: int
 
 
-def parse_followed(text: str) -> Location | NamedRecord:
-    """Read ``TOPIC[PARTITION]@OFFSET``, or a place in a file as `parse_location`.
+Named: TypeAlias = "Location | NamedRecord | FollowedSource"
+"""What is to be followed, as typed."""
+
+
+def parse_followed(text: str, where: str = "") -> Named:
+    """Read ``TOPIC[PARTITION]@OFFSET``, or a place in a file as `parse_location`; with a condition a source.
 
     Args:
-        text: as typed.
+        text: as typed. With a condition: a folder, a file, or ``kafka:TOPIC``.
+        where: a condition on the source's columns, as `parse_condition`; empty: none.
 
     Returns:
-        The record, or the place.
+        The record, the place, or rows of a source.
 
     Raises:
-        LocationError: it is neither.
+        LocationError: it is none of them.
+        ConditionError: the condition is not understood.
     """
+    if where:
+        condition = parse_condition(where)
+        topic = _TOPIC.fullmatch(text)
+        if topic is not None:
+            return FollowedSource(topic[1], condition, is_topic=True)
+        location = parse_location(text)
+        if location.number is not None:
+            raise LocationError(
+                f"{text} is one row: with a condition, name a folder, a file or kafka:TOPIC"
+            )
+        return FollowedSource(canonical(location.path), condition)
     valued = parse_valued(text)
     values = {} if valued is None else dict(valued.values)
     partition, offset = values.get("partition") or "", values.get("offset") or ""

@@ -113,7 +113,7 @@ class FollowedQuery:
 
     def done_reason(self) -> str:
         """Why nothing more can come of it; empty: something can."""
-        if self.facts is None or self.reads_beside:
+        if self.facts is None or self.reads_beside or self.followed.goes_on:
             return ""
         if self.read_in is None:
             never = "" if self.seen else self.followed.never(self.facts)
@@ -143,7 +143,9 @@ class FollowedQuery:
         """Why more may come of it."""
         if self.facts is None:
             return f"what it reads is not known{f': {self.end_reason}' if self.end_reason else ''}"
-        if self.read_in is None:
+        if self.followed.goes_on:
+            reason = "more such rows may come"
+        elif self.read_in is None:
             reason = self._unread_reason(self.facts)
         elif self.reads_beside:
             reason = "each batch may read it beside its streams"

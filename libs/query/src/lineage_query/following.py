@@ -4,7 +4,8 @@ What is known comes as messages, in the order in which an application sent them:
 batch is committed, the end. No message is waited for here, nothing is read, and no clock is looked at.
 
 Nothing more can come of a query that keeps nothing once each of its streams that may read it has done so, and the batch is committed; of
-windows of time once the watermark has passed the last window of the rows. Where that is not known, it is not before the query ends.
+windows of time once the watermark has passed the last window of the rows. Where that is not known, it is not before the query ends. Of rows
+that fulfil a condition more may come as long as a query runs: each batch that reads their source is traced, and nothing of it is kept.
 """
 
 from __future__ import annotations
@@ -151,7 +152,8 @@ class Follow(Generic[Rows]):
 
     def _commit(self, query: FollowedQuery, message: Stream) -> Iterator[Event[Rows]]:
         absent = query.commit(message.number)
-        if absent and query.read_in is not None and query.keeps != "nothing":
+        is_state_read = query.read_in is not None and query.keeps != "nothing"
+        if absent and (is_state_read or self.followed.goes_on):
             yield from self._gap(
                 query, f"batch {absent[0]} is not recorded: rows of it may be missing"
             )
@@ -174,6 +176,11 @@ class Follow(Generic[Rows]):
         is_windowed = query.keeps == "windows"
         if recipe.batch.number <= query.told and not query.has_function:
             # It was run again: the sink has left alone what it had.
+            return
+        if self.followed.goes_on:
+            # Which batches have read such rows, their rows tell.
+            query.read_in = query.read_in or recipe.batch
+            yield from self._rows(query, recipe, committed=True)
             return
         if query.read_in is None or not is_windowed:
             query.read_in = query.read_in or recipe.batch
@@ -240,7 +247,8 @@ class Follow(Generic[Rows]):
             # Others are recorded when they are committed.
             is_committed = recipe.batch.number <= number or not query.has_function
             if is_committed:
-                yield Read(recipe.batch)
+                if not self.followed.goes_on:
+                    yield Read(recipe.batch)
                 query.read_in = query.read_in or recipe.batch
             yield from self._rows(query, recipe, committed=is_committed)
         query.pending.clear()

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.budget import current_budget
-from lineage_query.followed import NamedRecord, parse_followed
+from lineage_query.followed import Named, parse_followed
 from lineage_query.following import Follow
 from lineage_query.following_loop import FollowLoop
 from lineage_query.message_feed import MessageFeed
-from lineage_query.rows.places import Location
 from lineage_query_api.errors import ProblemError, SparkStartingError, busy_error
 from lineage_query_api.event_streams import MARGIN_S, EventStream
 from lineage_query_api.lineages import Lineages
@@ -42,20 +41,21 @@ class RowsFollowed:
         self._places = BoundedSemaphore(FOLLOWED_MAX)
 
     def follow(
-        self, lineages: Lineages, place: str, wait_s: float, request_id: str
+        self, lineages: Lineages, place: str, wait_s: float, request_id: str, where: str = ""
     ) -> AsyncIterator[bytes]:
         """Events of the rows of a place, as they happen.
 
         Args:
             lineages: those of all applications.
-            place: a row of a file, a file, or a record of a topic.
+            place: a row of a file, a file, or a record of a topic; with a condition, a source.
             wait_s: for how long a query is waited for that may read it, or that is started again.
             request_id: for a problem.
+            where: a condition on the columns of a source, whose rows that fulfil it are followed; empty: none.
 
         Raises:
             LineageError, ProblemError: rows can't be followed here, such ones are none, or too many are followed.
         """
-        named = parse_followed(place)
+        named = parse_followed(place, where)
         missing = lineages.recipe_traces.missing()
         if missing or find_spec("lineage_dataframes") is None:
             raise ProblemError(
@@ -126,9 +126,7 @@ def run_patiently(
 class _Following(EventStream):
     """One following."""
 
-    def __init__(
-        self, lineages: Lineages, named: Location | NamedRecord, wait_s: float, request_id: str
-    ) -> None:
+    def __init__(self, lineages: Lineages, named: Named, wait_s: float, request_id: str) -> None:
         super().__init__(lineages, request_id)
         self._lineages = lineages
         self._named = named

@@ -92,9 +92,10 @@ class RowTracing:
         with reading_by(self._reader), translate_spark_errors():
             check_recipe_allowed(recipe, self._reader)
             spark = self._session()
-            outcome = trace_forward(
-                spark, recipe, self._followed.ordinals(spark, recipe), self._key
-            )
+            rows = self._followed.ordinals(spark, recipe)
+            if not rows:
+                return FollowedRows((), 0)
+            outcome = trace_forward(spark, recipe, rows, self._key)
             listed = self._listed(spark, recipe, outcome)
             _check_sources(recipe)
             return listed

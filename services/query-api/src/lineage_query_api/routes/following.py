@@ -7,6 +7,7 @@ from typing import Annotated
 from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
+from lineage_query.conditions import CHARACTERS_MAX
 from lineage_query_api.dependencies import AllRows
 from lineage_query_api.event_streams import streamed
 from lineage_query_api.models import NO_NUL, PLACE_MAX
@@ -36,9 +37,17 @@ def follow_rows(
             min_length=1,
             max_length=PLACE_MAX,
             pattern=NO_NUL,
-            description="a row of a file, a file, or a record of a topic of Kafka: `TOPIC[PARTITION]@OFFSET`",
+            description="a row of a file, a file, or a record of a topic of Kafka: `TOPIC[PARTITION]@OFFSET`; with `where` a folder, a file or `kafka:TOPIC`",
         ),
     ],
+    where: Annotated[
+        str,
+        Query(
+            max_length=CHARACTERS_MAX,
+            pattern=NO_NUL,
+            description="a condition on the columns of a source: all of its rows that fulfil it are followed, as they come",
+        ),
+    ] = "",
     wait_s: Annotated[
         float,
         Query(
@@ -49,9 +58,9 @@ def follow_rows(
         ),
     ] = 30.0,
 ) -> StreamingResponse:
-    """Follow a row of a file, or a record of a topic: each row that streaming queries make of it, as its batch is committed, until nothing more can come."""
+    """Follow a row of a file, a record of a topic, or the rows of a source that fulfil a condition: each row that streaming queries make of it, as its batch is committed, until nothing more can come."""
     lineages, _ = callers
     lineages.allow_stream()
     followed: RowsFollowed = request.app.state.rows_followed
-    events = followed.follow(lineages, place, wait_s, request_id_of(request))
+    events = followed.follow(lineages, place, wait_s, request_id_of(request), where)
     return streamed(events)

@@ -32,9 +32,13 @@ export type FollowEvent =
     }
   | { event: 'problem' };
 
-/** The events of a row, as they happen, until the stream ends; throws a {@link Problem} that it ends with. */
-export async function* follow(place: string, signal: AbortSignal): AsyncGenerator<FollowEvent> {
-  const response = await send(address('/follow', { place }), {
+/** The events of a row, or of the rows of a source that fulfil a condition, as they happen, until the stream ends; throws a {@link Problem} that it ends with. */
+export async function* follow(
+  place: string,
+  where: string | undefined,
+  signal: AbortSignal,
+): AsyncGenerator<FollowEvent> {
+  const response = await send(address('/follow', { place, where }), {
     headers: { Accept: 'text/event-stream' },
     signal,
   });

@@ -37,6 +37,20 @@ describe('a row that is followed', () => {
     expect(calls).toContain('GET /v1/follow?place=in%2Fa.csv%3A3');
   });
 
+  it('is one of a source that fulfils a condition', async () => {
+    const { calls } = show('/follow?place=in&where=city%20%3D%20%27Rome%27', () =>
+      streamOf([
+        { ...ROW, reasons: [], committed: true },
+        MADE,
+        { ...END, done: false, open: { q: 'more such rows may come' } },
+      ]),
+    );
+    expect(await screen.findByRole('row', { name: /part-0:2/ })).toBeInTheDocument();
+    expect(screen.getByLabelText('The condition')).toHaveValue("city = 'Rome'");
+    expect(screen.getByRole('status')).toHaveTextContent('more such rows may come');
+    expect(calls.some((call) => /^GET \/v1\/follow\?place=in&where=city/.test(call))).toBe(true);
+  });
+
   it('is never said to be all known where something is not', async () => {
     show('/follow?place=a:1', () =>
       streamOf([

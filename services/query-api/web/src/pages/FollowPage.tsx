@@ -13,7 +13,7 @@ const ID_LETTERS = 8;
 
 /** The rows that streaming queries make of a row, as their batches are committed. */
 export function FollowPage(): ReactNode {
-  const { place = '' } = route.useSearch();
+  const { place = '', where } = route.useSearch();
   const navigate = route.useNavigate();
   useTitle('Follow a row');
   return (
@@ -26,15 +26,15 @@ export function FollowPage(): ReactNode {
       </div>
       <p className="faint">
         Each row that streaming queries make of a row of a file, or of a record of Kafka, as soon as
-        its batch is committed, until nothing more can come.
+        its batch is committed, until nothing more can come. With a condition: of all rows of a
+        folder or topic that fulfil it.
       </p>
       <form
         className="follow-form"
         onSubmit={(event) => {
           event.preventDefault();
-          const typed = new FormData(event.currentTarget).get('place');
-          if (typeof typed === 'string')
-            void navigate({ search: { place: typed.trim() || undefined } });
+          const form = new FormData(event.currentTarget);
+          void navigate({ search: { place: typed(form, 'place'), where: typed(form, 'where') } });
         }}
       >
         <input
@@ -45,13 +45,27 @@ export function FollowPage(): ReactNode {
           placeholder="/data/in/monday.csv:3 or orders[3]@1742"
           defaultValue={place}
         />
+        <input
+          key={`where ${where ?? ''}`}
+          className="input"
+          name="where"
+          aria-label="The condition"
+          placeholder="user = 42, of /data/in or kafka:orders"
+          defaultValue={where}
+        />
         <button type="submit" className="button">
           Follow
         </button>
       </form>
-      {place !== '' && <Followed key={place} place={place} />}
+      {place !== '' && <Followed key={`${place} ${where ?? ''}`} place={place} where={where} />}
     </main>
   );
+}
+
+/** What stands in a field; undefined: nothing. */
+function typed(form: FormData, name: string): string | undefined {
+  const value = form.get(name);
+  return typeof value === 'string' ? value.trim() || undefined : undefined;
 }
 
 interface Told {
@@ -64,7 +78,7 @@ interface Told {
 
 const NOTHING: Told = { rows: [], rowCount: 0, notes: [], end: null };
 
-function Followed({ place }: { place: string }) {
+function Followed({ place, where }: { place: string; where: string | undefined }) {
   const [told, setTold] = useState(NOTHING);
   const [error, setError] = useState<Error | null>(null);
   const [attempt, setAttempt] = useState(0);
@@ -76,7 +90,7 @@ function Followed({ place }: { place: string }) {
           // Where the time of a stream is up, the next one begins from the beginning.
           let current = NOTHING;
           isOver = true;
-          for await (const event of follow(place, stop.signal)) {
+          for await (const event of follow(place, where, stop.signal)) {
             current = withEvent(current, event);
             if (event.event === 'end' && event.time_up) isOver = false;
             else setTold(current);
@@ -88,7 +102,7 @@ function Followed({ place }: { place: string }) {
       }
     })();
     return () => stop.abort();
-  }, [place, attempt]);
+  }, [place, where, attempt]);
   const again = () => {
     setError(null);
     setTold(NOTHING);

@@ -134,10 +134,12 @@ export function deadLettersSearch(params: Params): DeadLettersSearch {
 export interface FollowSearch {
   /** The row that is followed, as people type it. */
   place?: string;
+  /** A condition on the rows of a source that are followed. */
+  where?: string;
 }
 
 export function followSearch(params: Params): FollowSearch {
-  return { place: text(params.place) };
+  return { place: text(params.place), where: text(params.where) };
 }
 
 export interface JobsSearch {
