@@ -7,13 +7,9 @@ records, the query with identities says; rows of the other query must go back to
 from __future__ import annotations
 
 import json
-import os
 import random
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, TypeAlias
-from urllib.parse import unquote
 
 import pytest
 
@@ -22,6 +18,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
 from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
+from tests.support.stream_rows import Places, Row, drawn_files, rows_of
 
 DISTINCT = ("key", "time", "within")
 JOINS = ("inner", "leftOuter", "rightOuter", "fullOuter", "leftSemi")
@@ -70,46 +67,6 @@ for kind in kinds:
         writer = writer.option("checkpointLocation", f"checkpoints/{kind}-{name}")
         writer.trigger(availableNow=True).start().awaitTermination()
 """
-
-Row: TypeAlias = dict[str, Any]
-Places: TypeAlias = dict[str, str]
-"""Where each record stands, by its identity."""
-
-
-def drawn_files(draw: random.Random, folder: Path, side: str) -> Places:
-    """The files of a stream, whose event times go on from file to file, and sometimes back."""
-    (folder / side).mkdir()
-    places = {}
-    for number in range(draw.randint(3, 5)):
-        path = folder / side / f"{number}.json"
-        lines = []
-        for at in range(draw.randint(0, 4)):
-            time = 100 + 8 * number + draw.randint(-4, 6) - draw.choice((0, 0, 0, 20))
-            key = draw.choice(("a", "a", "b", "c", None))
-            place = f"{side}{number}.{at}"
-            when = draw.choice((time, time, time, time, None))
-            lines.append({"id": place, "key": key, "v": draw.randint(1, 2), "t": when})
-            places[place] = f"{path}:{at + 1}"
-        path.write_text("".join(json.dumps(line) + "\n" for line in lines))
-        os.utime(path, (1_700_000_000 + number,) * 2)
-    return places
-
-
-def written(folder: Path) -> Iterator[tuple[int, Path]]:
-    """The files of a sink with their batches, as its own log has them."""
-    for log in sorted((folder / "_spark_metadata").glob("[0-9]*"), key=lambda path: int(path.name)):
-        for line in log.read_text().splitlines()[1:]:
-            path = unquote(json.loads(line)["path"]).removeprefix("file://")
-            yield int(log.name), Path(path)
-
-
-def rows_of(folder: Path) -> list[tuple[int, str, Row]]:
-    """The rows of a sink, with their batches and places."""
-    return [
-        (number, f"{path}:{at + 1}", json.loads(line))
-        for number, path in written(folder)
-        for at, line in enumerate(path.read_text().splitlines())
-    ]
 
 
 def values_of(row: Row) -> str:

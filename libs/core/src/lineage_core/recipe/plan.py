@@ -176,6 +176,20 @@ class Aggregate:
 
 
 @dataclass(frozen=True)
+class Sessions:
+    """The input's rows, one for one, whose ``window`` is widened to that of its session.
+
+    ``window``: the column that holds a row's own time, a struct of ``start`` and ``end``. Rows of equal ``keys`` are of one session where
+    their windows overlap or touch, each with the next.
+    """
+
+    columns: tuple[Attribute, ...]
+    input: int
+    keys: tuple[Expression, ...]
+    window: int
+
+
+@dataclass(frozen=True)
 class Window:
     """The input's columns, then one for each of ``expressions`` (window functions within expressions)."""
 
@@ -270,6 +284,7 @@ Node = (
     | Filter
     | Join
     | Aggregate
+    | Sessions
     | Window
     | Sort
     | Limit
@@ -283,7 +298,7 @@ Node = (
 
 NODES: dict[str, type] = {
     "scan": Scan, "values": Values, "range": Range, "project": Project, "filter": Filter, "join": Join,
-    "aggregate": Aggregate, "window": Window, "sort": Sort, "limit": Limit, "sample": Sample,
+    "aggregate": Aggregate, "sessions": Sessions, "window": Window, "sort": Sort, "limit": Limit, "sample": Sample,
     "union": Union, "expand": Expand, "generate": Generate, "python rows": PythonRows, "opaque": OpaqueNode,
 }  # fmt: skip
 """The names of nodes in a recipe's text."""
@@ -341,6 +356,8 @@ def expressions_of(node: Node) -> tuple[Expression, ...]:
             return () if node.condition is None else (node.condition,)
         case Aggregate():
             return (*node.keys, *node.expressions)
+        case Sessions():
+            return (*node.keys, Column(node.window))
         case Sort():
             return tuple(key.of for key in node.order)
         case Expand():

@@ -22,6 +22,8 @@ join
 aggregate
     Those of all rows of the group (distinct, intersect and except are aggregates and joins by now). Where it but keeps a row
     of each (``dropDuplicates``, ``first``): those of that row.
+sessions
+    The row itself: the aggregate above takes all rows of the session.
 window
     Those of the rows in its frame (`group_queries`), the row itself among them.
 limit, sample
@@ -60,6 +62,7 @@ from lineage_core.recipe.plan import (
     Range,
     Sample,
     Scan,
+    Sessions,
     Sort,
     Union,
     Values,
@@ -93,7 +96,9 @@ from lineage_dataframes.rewrite.orders import (
     nondeterministic_columns,
     tied_neighbours_query,
 )
+from lineage_dataframes.rewrite.sessions import sessions_query
 from lineage_dataframes.rewrite.shapes import LEAVES_MAX, TEXT_MAX, TOO_DEEP, check_calls
+from lineage_dataframes.rewrite.stream_states import reason_of_state
 from lineage_dataframes.rewrite.windows import (
     depends_on_ties,
     is_running,
@@ -326,6 +331,8 @@ class Builder:
         below = self.build(node.input, ids=ids, top=top)
         terms = self._terms("rows are chosen", node.condition, top, below)
         marks, leaves = self._marks(node_number, node, ids)
+        if ids and (reason := reason_of_state(node.condition)):
+            self._mark_inexact(node_number, "true", reason, marks, leaves)
         text = f"SELECT {_select_list([*below.names, *below.ids, *marks])} FROM {below.name}"
         if terms:
             # With no alias, Spark may read "x WHERE (y)" as x under the name WHERE.
@@ -610,6 +617,13 @@ class Builder:
             )
         ]
         return self._values_of(node.columns, expressions, below)
+
+    def _sessions(self, node_number: int, node: Sessions, ids: bool, top: bool) -> NamedQuery:
+        below = self.build(node.input, ids=ids)
+        self._check_recomputable("sessions are made", [*node.keys, Column(node.window)], below)
+        text = sessions_query(self.writer(), below, node)
+        name = self._name(node_number, text, ids, False)
+        return NamedQuery(name, node.columns, below.leaves, below.unknown)
 
     def _window(self, node_number: int, node: Window, ids: bool, top: bool) -> NamedQuery:
         # The row itself is in its partition, and not after itself: what the group names holds it.

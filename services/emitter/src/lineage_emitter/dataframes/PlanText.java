@@ -26,6 +26,7 @@ import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.plans.JoinType;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.catalyst.util.ArrayData;
@@ -228,12 +229,27 @@ public class PlanText {
     } else if (node instanceof LogicalRelation) {
       field("relation");
       relation(((LogicalRelation) node).relation());
+    } else if (node instanceof Aggregate) {
+      field("session");
+      write(session((Aggregate) node));
     }
     if (node instanceof PythonFuncExpression || node instanceof LogicalPlan && node.children().isEmpty()) {
       field("kept");
       out.append(kept.size());
       kept.add(node);
     }
+  }
+
+  /** The number of a key by which Spark merges rows into sessions as it groups them; null: it groups by no session. */
+  private static Object session(Aggregate node) {
+    scala.collection.Iterator keys = node.groupingExpressions().iterator();
+    while (keys.hasNext()) {
+      Object key = keys.next();
+      if (key instanceof AttributeReference && ((AttributeReference) key).metadata().contains("spark.sessionWindow")) {
+        return ((AttributeReference) key).exprId();
+      }
+    }
+    return null;
   }
 
   /** The text of a constant. Dates and times are numbers; Spark's own JSON has a text for each value. */

@@ -45,7 +45,7 @@ public class StreamPlans {
               new String[] {
                 "Project", "Filter", "SubqueryAlias", "View", "EventTimeWatermark", "Union", "Generate", "Expand",
                 "Repartition", "RepartitionByExpression", "ResolvedHint", "CollectMetrics", "MapInPandas", "MapInArrow",
-                "PythonMapInArrow"
+                "PythonMapInArrow", "UpdateEventTimeWatermarkColumn"
               }));
 
   /** Leaves of plans that read no files. */
@@ -87,16 +87,60 @@ public class StreamPlans {
     return found.isEmpty() ? "" : name((LogicalPlan) found.get(0));
   }
 
-  /** The node that keeps state where a plan has just one; null: it has none, or several. */
-  public LogicalPlan state(LogicalPlan plan) {
+  /** The nodes that may keep state, those before any that reads their rows. */
+  public List states(LogicalPlan plan) {
     List found = new ArrayList();
     collectStateful(plan, found);
-    return found.size() == 1 ? (LogicalPlan) found.get(0) : null;
+    return found;
+  }
+
+  /** Those of `states` whose rows no other of them reads. */
+  public List topStates(LogicalPlan plan) {
+    List found = states(plan);
+    List top = new ArrayList();
+    for (int i = 0; i < found.size(); i++) {
+      boolean isRead = false;
+      for (int j = i + 1; j < found.size() && !isRead; j++) {
+        isRead = holds(states((LogicalPlan) found.get(j)), found.get(i));
+      }
+      if (!isRead) {
+        top.add(found.get(i));
+      }
+    }
+    return top;
+  }
+
+  /** Whether a list has this very object; equal nodes of a plan are others. */
+  private static boolean holds(List list, Object one) {
+    for (int i = 0; i < list.size(); i++) {
+      if (list.get(i) == one) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Whether a node is an aggregate by event time whose rows have the time by which Spark gives them. */
   public boolean isTimed(LogicalPlan plan) {
-    return plan instanceof Aggregate && eventTime((Aggregate) plan) != null;
+    if (!(plan instanceof Aggregate) || eventTime((Aggregate) plan) == null) {
+      return false;
+    }
+    return !isOfSessions(plan) || timeKey((Aggregate) plan).metadata().contains(SESSION);
+  }
+
+  /** Whether a node merges rows into sessions when they come. */
+  public boolean isOfSessions(LogicalPlan plan) {
+    if (!(plan instanceof Aggregate)) {
+      return false;
+    }
+    scala.collection.Iterator keys = ((Aggregate) plan).groupingExpressions().iterator();
+    while (keys.hasNext()) {
+      Object key = keys.next();
+      if (key instanceof Attribute && ((Attribute) key).metadata().contains(SESSION)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   private static void collectStateful(LogicalPlan plan, List found) {
@@ -116,6 +160,24 @@ public class StreamPlans {
     }
   }
 
+  /** Whether rows of a node may be left out by a condition above it in a plan. */
+  public boolean isFiltered(LogicalPlan plan, LogicalPlan node) {
+    return isFiltered(plan, node, false);
+  }
+
+  private static boolean isFiltered(LogicalPlan plan, LogicalPlan node, boolean within) {
+    if (plan == node) {
+      return within;
+    }
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      if (isFiltered((LogicalPlan) below.next(), node, within || name(plan).equals("Filter"))) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** The column of an aggregate's rows that is its event time, or a window of it; null: there is none. */
   private static Attribute eventTime(Aggregate plan) {
     Attribute key = timeKey(plan);
@@ -128,9 +190,7 @@ public class StreamPlans {
     while (keys.hasNext()) {
       Object key = keys.next();
       if (key instanceof Attribute && ((Attribute) key).metadata().contains(DELAY)) {
-        // Sessions are merged when rows come, which is no grouping by a column.
-        boolean isSession = ((Attribute) key).metadata().contains(SESSION);
-        return isSession ? null : (Attribute) key;
+        return (Attribute) key;
       }
     }
     return null;
@@ -216,14 +276,16 @@ public class StreamPlans {
 
   /**
    * A plan of a batch: each stream that it reads (as `streams` has them) is one of `rows`, plans with the same columns; null: no
-   * rows. `state`: a node in whose place `given` stands; null: none.
+   * rows. `states`: nodes in whose places `given` stand.
    */
-  public LogicalPlan batch(LogicalPlan plan, List streams, List rows, LogicalPlan state, LogicalPlan given) {
-    if (name(plan).equals("EventTimeWatermark")) {
-      return batch((LogicalPlan) plan.children().head(), streams, rows, state, given);
+  public LogicalPlan batch(LogicalPlan plan, List streams, List rows, List states, List given) {
+    if (isMark(plan)) {
+      return batch((LogicalPlan) plan.children().head(), streams, rows, states, given);
     }
-    if (plan == state) {
-      return given;
+    for (int i = 0; i < states.size(); i++) {
+      if (states.get(i) == plan) {
+        return (LogicalPlan) given.get(i);
+      }
     }
     for (int i = 0; i < streams.size(); i++) {
       if (streams.get(i) == plan) {
@@ -233,9 +295,14 @@ public class StreamPlans {
     ListBuffer children = new ListBuffer();
     scala.collection.Iterator below = plan.children().iterator();
     while (below.hasNext()) {
-      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows, state, given));
+      children.$plus$eq(batch((LogicalPlan) below.next(), streams, rows, states, given));
     }
     return children.isEmpty() ? plan : (LogicalPlan) plan.withNewChildren(children.toList());
+  }
+
+  /** Whether a node says no more than how late rows may be. */
+  private static boolean isMark(LogicalPlan plan) {
+    return name(plan).equals("EventTimeWatermark") || name(plan).equals("UpdateEventTimeWatermarkColumn");
   }
 
   private static LogicalPlan with(LogicalPlan plan, LogicalPlan child) {

@@ -1,6 +1,9 @@
 package lineage;
 
+import java.lang.reflect.Method;
+import java.util.HashSet;
 import java.util.List;
+import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -8,13 +11,16 @@ import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.Literal;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
 import org.apache.spark.sql.catalyst.plans.Inner$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
+import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import scala.collection.mutable.ListBuffer;
 
@@ -26,20 +32,104 @@ public class StreamState {
   /** The name of a condition that stands for the state. */
   public static final String NAME = "lineage.state";
 
+  /** The name of one that says, too, that groups may lack rows that have their keys. */
+  public static final String GROUPS = "lineage.state.groups";
+
+  /** The name of one that says that a run which was not recorded may have run a batch. */
+  public static final String RUN = "lineage.state.run";
+
+  /** The name of a value that was made of rows that a state held. */
+  public static final String VALUE = "lineage.state.value";
+
   /** Those rows that a state let through. */
   public LogicalPlan chosen(LogicalPlan rows) {
+    return new Filter(unknown(NAME, DataTypes.BooleanType), rows);
+  }
+
+  /** `chosen`, where groups that the rows name may lack some of the rows that have their keys. */
+  public LogicalPlan chosenOfGroups(LogicalPlan rows) {
+    return new Filter(unknown(GROUPS, DataTypes.BooleanType), rows);
+  }
+
+  /** Rows that another run of the query may have given. */
+  public LogicalPlan ofEarlierRun(LogicalPlan rows) {
+    return new Filter(unknown(RUN, DataTypes.BooleanType), rows);
+  }
+
+  /** A value that no recipe can say. */
+  private static Expression unknown(String name, DataType type) {
     ListBuffer none = new ListBuffer();
-    return new Filter(
-        new ScalaUDF(
-            null,
-            DataTypes.BooleanType,
-            none.toList(),
-            new ListBuffer().toList(),
-            scala.Option.apply(null),
-            scala.Option.apply(NAME),
-            false,
-            false),
-        rows);
+    return new ScalaUDF(
+        null,
+        type,
+        none.toList(),
+        new ListBuffer().toList(),
+        scala.Option.apply(null),
+        scala.Option.apply(name),
+        true,
+        false);
+  }
+
+  /**
+   * The groups of an aggregate over more rows than the state had of them: of their columns just keys are known. Windows of sessions
+   * depend on all rows, so groups are of the other keys. `below`: what it groups.
+   */
+  public LogicalPlan loosely(LogicalPlan aggregate, LogicalPlan below) throws Exception {
+    Aggregate of = (Aggregate) aggregate;
+    Set known = new HashSet();
+    ListBuffer keys = new ListBuffer();
+    scala.collection.Iterator each = of.groupingExpressions().iterator();
+    while (each.hasNext()) {
+      Object key = each.next();
+      boolean isSession = key instanceof Attribute && ((Attribute) key).metadata().contains("spark.sessionWindow");
+      if (!isSession) {
+        keys.$plus$eq(key);
+      }
+      if (!isSession && key instanceof Attribute) {
+        known.add(((Attribute) key).exprId());
+      }
+    }
+    ListBuffer kept = new ListBuffer();
+    ListBuffer columns = new ListBuffer();
+    scala.collection.Iterator given = of.aggregateExpressions().iterator();
+    while (given.hasNext()) {
+      NamedExpression column = (NamedExpression) given.next();
+      Object value = column instanceof Alias ? ((Alias) column).child() : column;
+      if (value instanceof Attribute && known.contains(((Attribute) value).exprId())) {
+        kept.$plus$eq(column);
+        columns.$plus$eq(column.toAttribute());
+      } else {
+        columns.$plus$eq(named(unknown(VALUE, ((Expression) column).dataType()), column.toAttribute()));
+      }
+    }
+    return new Project(columns.toList(), copy(of, keys.toList(), kept.toList(), below));
+  }
+
+  /** Versions of Spark give an aggregate more or fewer fields. */
+  private static LogicalPlan copy(Aggregate of, Object keys, Object columns, LogicalPlan below) throws Exception {
+    Method[] methods = Aggregate.class.getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      if (methods[i].getName().equals("copy")) {
+        Object[] fields = new Object[methods[i].getParameterCount()];
+        for (int j = 0; j < fields.length; j++) {
+          fields[j] = of.productElement(j);
+        }
+        fields[0] = keys;
+        fields[1] = columns;
+        fields[2] = below;
+        return (LogicalPlan) methods[i].invoke(of, fields);
+      }
+    }
+    throw new NoSuchMethodException("copy");
+  }
+
+  /** A node over other inputs. */
+  public LogicalPlan over(LogicalPlan plan, List inputs) {
+    ListBuffer children = new ListBuffer();
+    for (int i = 0; i < inputs.size(); i++) {
+      children.$plus$eq(inputs.get(i));
+    }
+    return (LogicalPlan) plan.withNewChildren(children.toList());
   }
 
   /** How a join treats rows without a match; null: it is none that is known here. */
@@ -63,17 +153,29 @@ public class StreamState {
    */
   public LogicalPlan joined(LogicalPlan join, List left, List right) {
     Join of = (Join) join;
-    String kind = kind(join);
     ListBuffer parts = new ListBuffer();
     parts.$plus$eq(pairs(of, left.get(0), right.get(2)));
     parts.$plus$eq(pairs(of, left.get(1), right.get(0)));
+    return chosen(united(of, parts, (LogicalPlan) left.get(2), (LogicalPlan) right.get(2)));
+  }
+
+  /** The rows that a join of two streams may have given in any batch, of all rows of both. */
+  public LogicalPlan joinedWholly(LogicalPlan join, LogicalPlan left, LogicalPlan right) {
+    ListBuffer parts = new ListBuffer();
+    parts.$plus$eq(pairs((Join) join, left, right));
+    return united((Join) join, parts, left, right);
+  }
+
+  /** Pairs, and rows without a match where the join keeps them. */
+  private LogicalPlan united(Join of, ListBuffer parts, LogicalPlan left, LogicalPlan right) {
+    String kind = kind(of);
     if (kind.equals("LeftOuter") || kind.equals("FullOuter")) {
-      parts.$plus$eq(alone(of, (LogicalPlan) left.get(2), true));
+      parts.$plus$eq(alone(of, left, true));
     }
     if (kind.equals("RightOuter") || kind.equals("FullOuter")) {
-      parts.$plus$eq(alone(of, (LogicalPlan) right.get(2), false));
+      parts.$plus$eq(alone(of, right, false));
     }
-    return chosen(new Union(parts.toList(), false, false));
+    return parts.size() == 1 ? (LogicalPlan) parts.head() : new Union(parts.toList(), false, false);
   }
 
   /** The pairs of two sides, with the columns of the join. Its state takes NULL for equal to NULL. */
@@ -106,9 +208,15 @@ public class StreamState {
     }
     return new Project(columns.toList(), side);
   }
+
   private static Alias nothing(Attribute column) {
+    return named(new Literal(null, column.dataType()), column);
+  }
+
+  /** A value under the name and number of a column. */
+  private static Alias named(Expression value, Attribute column) {
     return new Alias(
-        new Literal(null, column.dataType()),
+        value,
         column.name(),
         column.exprId(),
         column.qualifier(),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import replace
+from decimal import Decimal
 
 from lineage_core.recipe.plan import (
     Call,
@@ -50,8 +51,15 @@ PLAIN_LITERALS = (
 """Types whose constants Spark prints so that they read back as the same value."""
 
 DAY_MICROS = 86_400_000_000
-STATE_CONDITION = "lineage.state"
-"""The name under which ``StreamState.java`` gives the condition that a state was."""
+_UNIT_MICROS = {"hours": 3_600_000_000, "minutes": 60_000_000, "seconds": 1_000_000}
+_CLOCK_PART = re.compile(r"(-?\d{1,9}(?:\.\d{1,6})?) (hours|minutes|seconds)", re.ASCII)
+_CLOCK_INTERVAL = re.compile(rf"{_CLOCK_PART.pattern}( {_CLOCK_PART.pattern}){{0,2}}", re.ASCII)
+STATES = {
+    "lineage.state": "state",
+    "lineage.state.groups": "state of groups",
+    "lineage.state.run": "earlier run",
+}
+"""The names under which ``StreamState.java`` gives conditions that a state was, and those that recipes have for them."""
 RANDOM = {"Rand", "Randn", "Uuid", "Shuffle", "RandStr", "Uniform"}
 USER_RAISED = "USER_RAISED_EXCEPTION"
 CONSTANT_MESSAGE = re.compile(r"keys: \[errorMessage\], values: \[(.*)\]", re.DOTALL)
@@ -142,11 +150,11 @@ class Expressions:
         return PythonCall(name, code, self.all(list(tree.children)), kind)
 
     def _ScalaUDF(self, tree: Tree) -> Expression:
-        if tree.fields.get("udfName") != STATE_CONDITION:
+        name = STATES.get(tree.fields.get("udfName") or "")
+        if name is None:
             return self._opaque(tree)
-        return OpaqueExpression(
-            "state", "not kept: what a stream holds from batch to batch", (), "boolean"
-        )
+        why = "not kept: what a stream holds from batch to batch"
+        return OpaqueExpression(name, why, (), "boolean")
 
     def _TimestampAddInterval(self, tree: Tree) -> Expression:
         """A time some hours before or behind another. A day has other hours where clocks change."""
@@ -454,8 +462,18 @@ def _with_first(tree: Tree, child: Tree) -> Tree:
 def _micros_of(tree: Tree) -> int | None:
     """The microseconds of a constant interval of days and shorter; None: it is none."""
     kind = str(tree.fields.get("dataType", ""))
+    if tree.kind == "Literal" and kind == "interval":
+        return _micros_of_clock(str(tree.fields.get("value")))
     is_interval = tree.kind == "Literal" and kind.startswith(
         ("interval day", "interval hour", "interval minute", "interval second")
     )
     value = tree.fields.get("value") if is_interval else None
     return None if value is None else int(value)
+
+
+def _micros_of_clock(text: str) -> int | None:
+    """The microseconds of an interval as Spark writes it (``1 hours 30 minutes``); None: it has days or months, or is none."""
+    if not _CLOCK_INTERVAL.fullmatch(text):
+        return None
+    parts = _CLOCK_PART.findall(text)
+    return int(sum(Decimal(number) * _UNIT_MICROS[unit] for number, unit in parts))

@@ -22,6 +22,7 @@ from lineage_core.recipe.plan import (
     PythonRows,
     Range,
     Sample,
+    Sessions,
     Sort,
     Union,
     Window,
@@ -143,6 +144,10 @@ class PlanNodes:
         expressions = self._expressions(tree)
         expressions.one_row_group_columns = self._one_row_group_columns(tree)
         keys = expressions.all(tree.trees("groupingExpressions"))
+        session = tree.fields.get("session")
+        if session is not None:
+            others = tuple(key for key in keys if key != Column(session))
+            below = self.add(Sessions(self._columns(below), below, others, session))
         listed = tree.trees("aggregateExpressions")
         return Aggregate(self._named(listed), below, keys, expressions.all(listed))
 
@@ -254,6 +259,17 @@ class PlanNodes:
     _FlatMapGroupsInArrow = _groups
     _FlatMapCoGroupsInPandas = _groups
     _FlatMapCoGroupsInArrow = _groups
+
+    def _stateful_groups(self, tree: Tree) -> Node:
+        """A Python function that keeps a state for each group of a stream's rows."""
+        function, inputs = tree.tree("functionExpr"), self._inputs(tree)
+        assert function is not None
+        columns = self._named(tree.trees("outAttributes") or tree.trees("outputAttrs"))
+        return PythonRows(columns, inputs, _name(function), "a Python function that keeps a state")
+
+    _FlatMapGroupsInPandasWithState = _stateful_groups
+    _TransformWithStateInPandas = _stateful_groups
+    _TransformWithStateInPySpark = _stateful_groups
 
     def _table_function(self, tree: Tree) -> Node:
         """A Python table function: one object serves a whole partition, and may keep what it was given."""

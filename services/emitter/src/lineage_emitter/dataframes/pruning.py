@@ -19,6 +19,7 @@ from lineage_core.recipe.plan import (
     Node,
     Sample,
     Scan,
+    Sessions,
     Sort,
     Subquery,
     Window,
@@ -27,7 +28,7 @@ from lineage_core.recipe.plan import (
     subexpressions_of,
 )
 
-PASSING_NODES = Filter | Sort | Limit | Sample | Join | Window | Generate
+PASSING_NODES = Filter | Sort | Limit | Sample | Join | Sessions | Window | Generate
 """Nodes that pass on columns of their inputs."""
 
 

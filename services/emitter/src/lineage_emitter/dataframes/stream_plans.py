@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -17,14 +17,18 @@ from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.plan_text import compiled, read_plan
 from lineage_emitter.dataframes.stream_state import (
+    ALL,
     NEW,
+    NO_WATERMARKS,
     PLANS_CLASS,
     STATE,
     Offsets,
     State,
     Watermarks,
+    class_name,
     keeps,
-    state_of,
+    listed,
+    states_of,
 )
 from lineage_emitter.dataframes.stream_topics import topics_read
 from lineage_emitter.dataframes.topic_ids import STREAM, SeenTopics
@@ -71,6 +75,8 @@ class BatchPlan:
     ``plan``: analysed (Spark's object). ``sources``: what it read of streams. ``stream``: the one that it reads (Spark's object), where
     nothing but which files it gives may change from batch to batch; None: more may. ``ends``: the plan that gives the ends of the windows
     of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch. ``topics``: what it reads of topics.
+    ``reads_earlier``: rows of earlier batches, too. ``comparable``: gives the plan by which runs of a query are compared, over rows of all of
+    its streams; None: some of them have given none.
     """
 
     plan: Any
@@ -78,6 +84,8 @@ class BatchPlan:
     stream: Any | None = None
     ends: Any | None = None
     topics: topics.TopicReads = field(default_factory=dict)
+    reads_earlier: bool = False
+    comparable: Callable[[], Any] | None = None
 
 
 def helper() -> Any:
@@ -96,9 +104,9 @@ def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
-    reads = [_read_of_leaf(spark, leaf, seen) for leaf in _listed(leaves)]
+    reads = [_read_of_leaf(spark, leaf, seen) for leaf in listed(leaves)]
     kind = str(plans.stateful(rows))
-    _check(reads, State(None, kind, problem=STATE) if kind else None)
+    _check(reads, (State(None, kind, problem=STATE),) if kind else ())
     return _batch_plan(spark, rows, leaves, {NEW: reads})
 
 
@@ -130,34 +138,38 @@ def plan_of_batch(
     plans = helper()
     rows = plans.rows(execution.logicalPlan())
     leaves = plans.streams(rows)
-    state = state_of(rows, str(execution.outputMode().toString()), watermarks)
+    states = states_of(rows, str(execution.outputMode().toString()), watermarks)
     streams = execution.sources()
-    parts = (NEW,) if state is None or state.problem else state.parts
+    parts = _parts_of(states)
     reads: dict[str, list[StreamRead]] = {}
     for part in parts:
         ranges = [(streams.apply(n), of_stream.of(part)) for n, of_stream in enumerate(offsets)]
         # Rows of earlier batches were read sooner.
         known = seen if part == NEW else seen.before(None)
-        reads[part] = [_read_of_stream(spark, leaf, ranges, known) for leaf in _listed(leaves)]
-        _check(reads[part], state)
-    if parts != (NEW,) and state is not None:
-        _check_file_count(state.kind, reads.values())
+        reads[part] = [_read_of_stream(spark, leaf, ranges, known) for leaf in listed(leaves)]
+        _check(reads[part], states)
+    if parts != (NEW,):
+        _check_file_count(states[0].kind, reads.values())
     if parts == (NEW,):
         # Earlier batches may have read other rows of it.
         for leaf, read in beside:
             leaves.add(leaf)
             reads[NEW].append(StreamRead("", rows=read))
-    batch = _batch_plan(spark, rows, leaves, reads, state, watermarks)
-    is_plain = state is None and len(reads[NEW]) == len(offsets) == len(batch.sources) == 1
+    batch = _batch_plan(spark, rows, leaves, reads, states, watermarks)
+    is_plain = not states and len(reads[NEW]) == len(offsets) == len(batch.sources) == 1
     # The values in folders' names are read by what all files of a batch have.
     if not is_plain or batch.sources[0].partitions:
         return batch
     return replace(batch, stream=streams.apply(0))
 
 
-def _listed(values: Any) -> list[Any]:
-    """A list of Java's. Its own iterator ends by an error, which PySpark takes 20 ms to make one of Python's of."""
-    return [values[place] for place in range(values.size())]
+def _parts_of(states: Sequence[State]) -> tuple[str, ...]:
+    """Which rows are to be read."""
+    if any(state.problem for state in states):
+        return (NEW,)
+    # Where several streams are read, some may be read beside the states.
+    parts = dict.fromkeys(part for state in states for part in state.parts)
+    return (*parts, NEW) if len(states) > 1 and NEW not in parts else tuple(parts) or (NEW,)
 
 
 def _check_file_count(kind: str, reads: Iterable[Sequence[StreamRead]]) -> None:
@@ -171,14 +183,15 @@ def _sources_of(reads: Sequence[StreamRead]) -> tuple[Source, ...]:
     return tuple(source for read in reads for source in read.sources)
 
 
-def _check(reads: Sequence[StreamRead], state: State | None) -> None:
+def _check(reads: Sequence[StreamRead], states: Sequence[State]) -> None:
     """See that rows of a batch can be traced through what it keeps and what it read.
 
     Raises:
         UntracedBatchError: they can't.
     """
-    if state is not None and state.problem:
-        raise UntracedBatchError(state.kind, state.problem, _sources_of(reads))
+    for state in states:
+        if state.problem:
+            raise UntracedBatchError(state.kind, state.problem, _sources_of(reads))
     for read in reads:
         if read.problem:
             raise UntracedBatchError(read.kind, read.problem, _sources_of(reads))
@@ -222,8 +235,8 @@ def _batch_plan(
     plan: Any,
     leaves: Any,
     reads: Mapping[str, Sequence[StreamRead]],
-    state: State | None = None,
-    watermarks: Watermarks | None = None,
+    states: Sequence[State] = (),
+    watermarks: Watermarks = NO_WATERMARKS,
 ) -> BatchPlan:
     """``reads``: by part (see `State.parts`)."""
     jvm: Any = spark._jvm
@@ -233,18 +246,19 @@ def _batch_plan(
         for read in of_part:
             rows_of_part[part].add(read.rows)
 
-    def below(inner: Any, part: str) -> Any:
-        return helper().batch(inner, leaves, rows_of_part[part], None, None)
+    def below(plan: Any, part: str, given: Sequence[tuple[Any, Any]] = ()) -> Any:
+        nodes, plans = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
+        for node, plan_of_node in given:
+            nodes.add(node)
+            plans.add(plan_of_node)
+        return helper().batch(plan, leaves, rows_of_part.get(part), nodes, plans)
 
     first = next(iter(reads.values()))
     try:
-        if state is None or watermarks is None:
-            batch, ends = below(plan, NEW), None
-        else:
-            given, ends = state.plan(spark, below, watermarks), state.ends(below)
-            # What is beside the state keeps nothing.
-            rows = rows_of_part.get(NEW)
-            batch = helper().batch(plan, leaves, rows, state.node, given)
+        # What is beside the states keeps nothing.
+        given = [(state.node, state.plan(spark, below, watermarks)) for state in states]
+        batch = below(plan, NEW, given)
+        ends = states[0].ends(below) if len(states) == 1 else None
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
             raise
@@ -256,7 +270,15 @@ def _batch_plan(
         for read in of_part
         for key, of_topic in read.topics.items()
     }
-    return BatchPlan(batch, _sources_of(first), ends=ends, topics=known)
+    part = ALL if ALL in reads else NEW
+    reads_earlier = part == ALL
+    comparable = None
+    if all(read.rows is not None for read in reads[part]):
+        comparable = (lambda: below(plan, ALL)) if reads_earlier else (lambda: batch)
+    sources = _sources_of(reads[part])
+    return BatchPlan(
+        batch, sources, ends=ends, topics=known, reads_earlier=reads_earlier, comparable=comparable
+    )
 
 
 def _rows_of(spark: SparkSession, relation: Any) -> Any:
@@ -272,10 +294,10 @@ def _source_of(spark: SparkSession, rows: Any) -> Source:
 
 def _read_of_leaf(spark: SparkSession, leaf: Any, seen: SeenTopics) -> StreamRead:
     """What a leaf of a batch's plan has read."""
-    kind = _name(leaf)
+    kind = class_name(leaf)
     if kind == "LocalRelation":
         return StreamRead(_FILES)
-    if kind == "LogicalRelation" and _name(leaf.relation()) == "HadoopFsRelation":
+    if kind == "LogicalRelation" and class_name(leaf.relation()) == "HadoopFsRelation":
         rows = _rows_of(spark, leaf.relation())
         return StreamRead(_FILES, (_source_of(spark, rows),), rows)
     if not _has_method(leaf, "stream"):
@@ -289,11 +311,11 @@ def _read_of_stream(
     spark: SparkSession, leaf: Any, ranges: Sequence[tuple[Any, Offsets]], seen: SeenTopics
 ) -> StreamRead:
     """What a batch has read of a stream that is a leaf of the query's plan. ``ranges``: the batch's, with their streams."""
-    stream = leaf.source() if _name(leaf) == "StreamingExecutionRelation" else leaf.stream()
+    stream = leaf.source() if class_name(leaf) == "StreamingExecutionRelation" else leaf.stream()
     offsets = next((offsets for known, offsets in ranges if known.equals(stream)), None)
     if offsets is None:
-        return StreamRead(_name(stream), problem="a stream whose offsets are not known")
-    if _name(stream) != _FILES:
+        return StreamRead(class_name(stream), problem="a stream whose offsets are not known")
+    if class_name(stream) != _FILES:
         return _other_read(spark, stream, str(leaf.schema().json()), offsets, seen)
     if offsets.is_empty:
         return StreamRead(_FILES)
@@ -331,7 +353,7 @@ def _other_read(
     spark: SparkSession, stream: Any, schema: str, offsets: Offsets, seen: SeenTopics
 ) -> StreamRead:
     """A stream of other than files: topics, or what is known by its name."""
-    kind = _name(stream)
+    kind = class_name(stream)
     if kind == STREAM and offsets.is_empty:
         return StreamRead(kind)
     if offsets.is_empty:
@@ -350,7 +372,3 @@ def _has_method(of: Any, method: str) -> bool:
 
 def _value(option: Any) -> Any | None:
     return option.get() if option.isDefined() else None
-
-
-def _name(of: Any) -> str:
-    return str(of.getClass().getName()).rpartition(".")[2]

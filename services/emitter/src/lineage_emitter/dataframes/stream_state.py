@@ -1,16 +1,21 @@
 """What a query keeps from batch to batch, and which rows a batch may be made of because of it.
 
-A group of an aggregate by event time is made of rows of this batch and those before it. A row that a deduplication lets through is one
-of this batch. A pair of a join of two streams has at least one row of this batch, and its other of this or one before; a row that it
-gives without a match is of this batch or one before. Which rows the state held is not in any plan: where that decides, the batch is
-recorded with a condition that a trace can't compute anew, and the rows of the output tell by their values which rows they are.
+A group of an aggregate by event time is made of rows of this batch and those before it. A row that a deduplication, or a limit, lets
+through is one of this batch. A pair of a join of two streams has at least one row of this batch, and its other of this or one before; a
+row that it gives without a match is of this batch or one before. What a function makes that keeps a state itself may be made of all rows so
+far. Which rows the state held is not in any plan: where that decides, the batch is recorded with a condition that a trace can't compute
+anew, and the rows of the output tell by their values which rows they are.
+
+Where nodes that keep state read rows of others, a batch may give what the batch query gives of all rows so far: when a row is due that went
+through several of them is not known. Where groups may lack rows that have their keys, dropped as late or by a node below, their values tell
+nothing: they are found by their keys, and a trace says that it may name too many rows.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, Protocol
 
 from lineage_emitter.dataframes.plan_text import compiled
 
@@ -20,10 +25,23 @@ if TYPE_CHECKING:
 PLANS_CLASS = "lineage.StreamPlans"
 STATE_CLASS = "lineage.StreamState"
 STATE = "it may hold rows of earlier batches as its state"
-DEDUPLICATIONS = ("Deduplicate", "DeduplicateWithinWatermark")
+CHOICES = ("Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "LocalLimit")
+"""What lets rows of this batch through, or not."""
+FUNCTIONS = (
+    "FlatMapGroupsInPandasWithState",
+    "TransformWithStateInPandas",
+    "TransformWithStateInPySpark",
+)
+"""What calls a function of the program that keeps a state for each group."""
 
-Rows = Callable[[Any, str], Any]
-"""A plan of what is below a node, over the rows of ``NEW``, ``OLD`` or ``ALL``."""
+
+class Rows(Protocol):
+    """Plans over the rows of streams."""
+
+    def __call__(self, plan: Any, part: str, given: Sequence[tuple[Any, Any]] = ()) -> Any:
+        """A plan over the rows of ``NEW``, ``OLD`` or ``ALL``. ``given``: nodes of it, with what stands in their places."""
+
+
 NEW, OLD, ALL = "of this batch", "of those before", "of both"
 
 
@@ -62,82 +80,202 @@ class Watermarks:
 
     ``run_problem``: why the plan by which all earlier batches ran is not known; empty: it is that of this batch.
     ``late_problem``: why it is not known that groups lack no row that was dropped as late; empty: they lack none.
+    ``late_rows``: why it is not known that no row at all was dropped as late; empty: none was.
     """
 
     before: int
     now: int
     run_problem: str = ""
     late_problem: str = ""
+    late_rows: str = ""
+
+
+NO_WATERMARKS = Watermarks(0, 0)
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """What the one node of a plan that keeps state does.
+    """What a node of a plan that keeps state gives, where no other such node reads its rows.
 
-    ``node``: Spark's object. ``kind``: its class. ``is_timed``: it gives groups by event time. ``parts``: which rows a batch may be
-    made of, each part to be read by itself. ``problem``: why rows can't be traced through it; empty: they can.
+    ``node``: Spark's object. ``kind``: its class. ``is_timed``: it gives groups by event time when they are due, and reads no other
+    such node. ``below``: the classes of those that it reads. ``parts``: which rows a batch may be made of, each part to be read by
+    itself. ``problem``: why rows can't be traced through it; empty: they can. ``late_rows``: as of `Watermarks`.
+    ``is_filtered``: a condition above it leaves out rows.
     """
 
     node: Any
     kind: str
     is_timed: bool = False
+    below: tuple[str, ...] = ()
     parts: tuple[str, ...] = (NEW,)
     problem: str = ""
+    late_rows: str = ""
+    is_filtered: bool = False
 
     def plan(self, spark: SparkSession, rows: Rows, watermarks: Watermarks) -> Any:
         """What the node gives in a batch (Spark's object)."""
-        below = _children(self.node)
-        if self.is_timed:
-            return _plans().due(self.node, rows(below[0], ALL), *_times(spark, watermarks))
         made = compiled(STATE_CLASS)
-        if self.kind != "Join":
-            return made.chosen(rows(below[0], NEW))
-        jvm: Any = spark._jvm
-        sides = []
-        for side in below:
-            plans = jvm.java.util.ArrayList()
-            for part in self.parts:
-                plans.add(rows(side, part))
-            sides.append(plans)
-        return made.joined(self.node, *sides)
+        if self.kind in CHOICES and self.parts == (NEW,):
+            return made.chosen(_let_through(self.node, rows))
+        if self.is_timed and not _plans().isOfSessions(self.node):
+            below = rows(_children(self.node)[0], ALL)
+            return _plans().due(self.node, below, *_times(spark, watermarks))
+        if self.kind == "Join" and not self.below:
+            return made.joined(
+                self.node, *(self._parts_of(spark, side, rows) for side in _children(self.node))
+            )
+        whole = _Whole(spark, rows, self.late_rows, self.is_filtered)
+        given = whole.given(self.node)
+        if self.kind in FUNCTIONS:
+            return given
+        return made.chosenOfGroups(given) if whole.is_unsure else made.chosen(given)
+
+    def _parts_of(self, spark: SparkSession, side: Any, rows: Rows) -> Any:
+        return _java_list(spark, [rows(side, part) for part in (NEW, OLD, ALL)])
 
     def ends(self, rows: Rows) -> Any | None:
         """The ends of the windows of each row that groups by event time are made of (Spark's object); None: it has none."""
-        if not self.is_timed:
+        if not self.is_timed or _plans().isOfSessions(self.node):
             return None
         return _plans().ends(self.node, rows(_children(self.node)[0], ALL))
 
 
-def state_of(rows: Any, mode: str, watermarks: Watermarks) -> State | None:
-    """What a plan keeps from batch to batch (``rows``: Spark's object); None: nothing.
+@dataclass
+class _Whole:
+    """What plans give of all rows so far, as batch queries. ``is_unsure``: groups of them may lack rows that have their keys."""
+
+    spark: SparkSession
+    rows: Rows
+    late_rows: str
+    is_filtered: bool
+    is_unsure: bool = field(default=False, init=False)
+
+    def of(self, plan: Any) -> Any:
+        """What a plan gives."""
+        tops = listed(_plans().topStates(plan))
+        return self.rows(plan, ALL, [(node, self.given(node)) for node in tops])
+
+    def given(self, node: Any) -> Any:
+        """What a node gives that keeps state."""
+        made, kind = compiled(STATE_CLASS), class_name(node)
+        # Conditions of a join are taken for its sides' by other rules than those of its pairs.
+        self.is_filtered |= kind == "Join"
+        below = [self.of(child) for child in _children(node)]
+        if kind == "Join":
+            return made.joinedWholly(node, *below)
+        if kind in CHOICES and (kind != "Deduplicate" or _states_below(node)):
+            # More rows than it lets through.
+            return below[0]
+        if kind == "Aggregate" and self._may_lack_rows(node):
+            self.is_unsure = True
+            return made.loosely(node, below[0])
+        return made.over(node, _java_list(self.spark, below))
+
+    def _may_lack_rows(self, node: Any) -> bool:
+        """Whether groups of an aggregate may lack some of the rows that have their keys."""
+        # Spark takes a condition on windows of sessions for one on the rows that it makes sessions of.
+        is_cut = self.is_filtered and bool(_plans().isOfSessions(node))
+        return bool(self.late_rows) or is_cut or any(map(_lets_more_through, _states_below(node)))
+
+
+def _lets_more_through(node: Any) -> bool:
+    """Whether the batch query in the place of a node below an aggregate gives more rows than the node does."""
+    kind = class_name(node)
+    return kind == "Join" or (
+        kind in CHOICES and (kind != "Deduplicate" or bool(_states_below(node)))
+    )
+
+
+def _let_through(node: Any, rows: Rows) -> Any:
+    """The rows of this batch below nodes that let some of them through."""
+    (below,) = _children(node)
+    return rows(
+        below,
+        NEW,
+        [(inner, _let_through(inner, rows)) for inner in listed(_plans().topStates(below))],
+    )
+
+
+def states_of(rows: Any, mode: str, watermarks: Watermarks) -> tuple[State, ...]:
+    """What a plan keeps from batch to batch (``rows``: Spark's object), by nodes whose rows no other of them reads.
 
     ``mode``: the query's output mode.
     """
     plans = _plans()
-    kind = str(plans.stateful(rows))
-    if not kind:
-        return None
-    node = plans.state(rows)
-    if node is None or mode == "Complete":
-        return State(node, kind, problem=STATE)
-    if kind in DEDUPLICATIONS:
-        return State(node, kind)
-    if kind == "Join" and compiled(STATE_CLASS).kind(node) is not None:
-        return State(node, kind, parts=(NEW, OLD, ALL), problem=watermarks.run_problem)
-    if mode == "Append" and plans.isTimed(node):
-        is_all = plans.streams(node).size() == plans.streams(rows).size()
-        problem = watermarks.run_problem or watermarks.late_problem
-        return State(node, kind, True, (ALL,) if is_all else (ALL, NEW), problem)
-    return State(node, kind, problem=STATE)
+    streams = plans.streams(rows).size()
+    return tuple(
+        replace(
+            _state_of(node, mode, watermarks, plans.streams(node).size() == streams),
+            is_filtered=bool(plans.isFiltered(rows, node)),
+        )
+        for node in listed(plans.topStates(rows))
+    )
+
+
+def _state_of(node: Any, mode: str, watermarks: Watermarks, is_all: bool) -> State:
+    """``is_all``: no stream is read beside the node."""
+    plans = _plans()
+    below = _states_below(node)
+    kinds = tuple(map(class_name, below))
+    state = State(node, class_name(node), below=kinds, late_rows=watermarks.late_rows)
+    if mode == "Complete" or not all(_is_known(inner, mode) for inner in [*below, node]):
+        return replace(state, problem=STATE)
+    if {state.kind, *kinds} <= set(CHOICES):
+        return state
+    beside = () if is_all else (NEW,)
+    if state.kind == "Join" and not below:
+        return replace(state, parts=(NEW, OLD, ALL), problem=watermarks.run_problem)
+    if plans.isTimed(node) and not below:
+        problem = watermarks.run_problem
+        if not plans.isOfSessions(node):
+            problem = problem or watermarks.late_problem
+        return replace(state, is_timed=True, parts=(ALL, *beside), problem=problem)
+    return replace(state, parts=(ALL, *beside), problem=watermarks.run_problem)
+
+
+def _is_known(node: Any, mode: str) -> bool:
+    """Whether it is known which rows a node may have made its rows of."""
+    kind = class_name(node)
+    if kind == "Join":
+        return compiled(STATE_CLASS).kind(node) is not None
+    if kind == "Aggregate":
+        return mode == "Append" and bool(_plans().isTimed(node))
+    return kind in CHOICES or kind in FUNCTIONS
 
 
 def keeps(rows: Any, mode: str) -> str:
     """What decides when nothing more comes of a row, as `lineage_core.contract.message.Stream.keeps` has it."""
-    state = state_of(rows, mode, Watermarks(0, 0))
-    # A row that a deduplication drops never comes again.
-    if state is None or (state.kind in DEDUPLICATIONS and not state.problem):
+    states = states_of(rows, mode, NO_WATERMARKS)
+    # A row that is dropped never comes again.
+    if all(
+        state.kind in CHOICES and not state.problem and state.parts == (NEW,) for state in states
+    ):
         return "nothing"
-    return "windows" if state.is_timed else "more"
+    is_timed = len(states) == 1 and states[0].is_timed and not states[0].problem
+    return "windows" if is_timed and not _plans().isOfSessions(states[0].node) else "more"
+
+
+def _states_below(node: Any) -> list[Any]:
+    """Nodes that keep state and whose rows a node reads."""
+    return listed(_plans().states(node))[:-1]
+
+
+def listed(values: Any) -> list[Any]:
+    """A list of Java's. Its own iterator ends by an error, which PySpark takes 20 ms to make one of Python's of."""
+    return [values[place] for place in range(values.size())]
+
+
+def _java_list(spark: SparkSession, values: Sequence[Any]) -> Any:
+    jvm: Any = spark._jvm
+    made = jvm.java.util.ArrayList()
+    for value in values:
+        made.add(value)
+    return made
+
+
+def class_name(of: Any) -> str:
+    """The class of a Java object, without its package."""
+    return str(of.getClass().getName()).rpartition(".")[2]
 
 
 def _children(node: Any) -> Sequence[Any]:
