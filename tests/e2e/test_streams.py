@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
+from http import HTTPStatus
 from pathlib import Path
 from typing import Any
 
@@ -138,6 +140,18 @@ if not os.path.exists("in/d.csv"):
     os.kill(os.getpid(), signal.SIGKILL)
 """
 )
+RESTARTED = (
+    BEGIN
+    + """
+large = 2 if os.path.exists("other") else 1
+rows = orders.where(f"amount > {large}").coalesce(1)
+run(rows.writeStream.format("json").option("path", "out"), "rows")
+others = read.option("maxFilesPerTrigger", 1).csv("in").selectExpr("city AS name", "amount AS much")
+pairs = orders.join(others, F.expr("city = name")).coalesce(1)
+run(pairs.writeStream.format("json").option("path", "pairs"), "pairs")
+"""
+)
+"""A program that runs again, the same or with another condition, and goes on from its checkpoints."""
 TWO_INTO_ONE = (
     BEGIN
     + """
@@ -305,8 +319,23 @@ def test_rows_are_followed_over_http(ran: Path) -> None:
     ):
         text = client.get("/v1/follow", params={"place": f"{ran / 'in/b.csv'}:4"}).text
         nobody = client.get("/v1/follow", params={"place": f"{ran / 'x.csv'}:4", "wait_s": 0}).text
-    parts = [dict(_fields(part)) for part in text.strip().split("\n\n")]
-    events = [json.loads(part["data"]) | {"id": part["id"]} for part in parts if "data" in part]
+        asked = {"place": str(ran / "in"), "where": "city = 'Rome' AND amount > 2"}
+        conditional = client.get("/v1/follow", params={**asked, "wait_s": 0}).text
+        asked["where"] = "upper(city) = 'ROME'"
+        refused = client.get("/v1/follow", params=asked)
+    of_rows = [event for event in _events(conditional) if event["event"] == "row"]
+    # Rome of two batches; `each` and `sums` are of what is over 3, and of all.
+    counts = Counter(
+        (Path(row["place"]).relative_to(ran).parts[0], row["batch"]) for row in of_rows
+    )
+    assert counts == {(name, batch): 1 for name in ("large", "joined", "sums") for batch in (0, 1)}
+    (end,) = [event for event in _events(conditional) if event["event"] == "end"]
+    assert (end["complete"], end["done"]) == (True, False)
+    assert {reason.partition(" (")[0] for reason in end["open"].values()} == {
+        "more such rows may come"
+    }
+    assert refused.status_code == HTTPStatus.BAD_REQUEST, refused.text
+    events = _events(text)
     assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
     rows = [event for event in events if event["event"] == "row"]
     folders = {Path(row["place"]).relative_to(ran).parts[0] for row in rows if row["place"]}
@@ -316,6 +345,11 @@ def test_rows_are_followed_over_http(ran: Path) -> None:
     assert (events[-1], end["complete"], end["time_up"]) == (end, True, False)
     assert "event: problem" in nobody
     assert "no streaming query that may read" in nobody
+
+
+def _events(text: str) -> list[dict[str, Any]]:
+    parts = [dict(_fields(part)) for part in text.strip().split("\n\n")]
+    return [json.loads(part["data"]) | {"id": part["id"]} for part in parts if "data" in part]
 
 
 def _fields(part: str) -> Iterator[tuple[str, str]]:
@@ -343,7 +377,6 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     reasons = json.dumps(verdict)
     for expected in (
         "Aggregate: it may hold rows of earlier batches as its state",
-        "Limit: it may hold rows of earlier batches as its state",
         "RatePerMicroBatchStream: a stream of other than files",
         "a write to file:",
         "was running when capture ended: batches up to 3 recorded",
@@ -362,16 +395,23 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)
     assert kinds["running"].batch is not None
     assert kinds["running"].batch.number == 3
-    with pytest.raises(LineageError, match="state"):
-        items(folder, Direction.BACKWARD, f"{next((folder / 'first').glob('part-*'))}:1")
+    # A limit lets rows through that are of its batch.
+    (path,) = [path for path in (folder / "first").glob("part-*") if "Oslo" in path.read_text()]
+    line = path.read_text().splitlines().index('{"city":"Oslo","amount":1.5}') + 1
+    assert items(folder, Direction.BACKWARD, f"{path}:{line}") == (["in/a.csv:2"], True)
 
 
-def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:
-    """Killed between the commits of the sink and of the query: the sink leaves the batch alone when it runs again."""
-    folder = prepared(tmp_path / "killed", KILLED)
-    assert run_captured(folder, "job.py").returncode != 0
+def without_last_commit(folder: Path, query: str) -> None:
+    """As if it had been killed between the commits of the sink and of the query."""
     for name in ("2", ".2.crc"):
-        (folder / "checkpoints/killed/commits" / name).unlink()
+        (folder / "checkpoints" / query / "commits" / name).unlink()
+
+
+def test_a_batch_that_an_unknown_run_wrote_is_named(tmp_path: Path) -> None:
+    """The sink leaves the batch alone when it runs again; the run before was not captured."""
+    folder = prepared(tmp_path / "killed", KILLED)
+    assert run_plain(folder, "job.py").returncode != 0
+    without_last_commit(folder, "killed")
     query = json.loads((folder / "checkpoints/killed/metadata").read_text())["id"]
     (folder / "in/d.csv").write_text("city,amount\nLima,7.0\n")
     done = run_captured(folder, "job.py")
@@ -390,6 +430,43 @@ def test_a_batch_that_is_run_again_is_the_same(tmp_path: Path) -> None:
         items(folder, Direction.BACKWARD, f"{path}:1")
     (path,) = [Path(file.path.removeprefix("file:")) for file in new.output.files]
     assert items(folder, Direction.BACKWARD, f"{path}:1") == (["in/d.csv:2"], True)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("case", ["recorded", "not recorded", "of another program"])
+def test_runs_of_one_plan_are_one_for_traces(tmp_path: Path, case: str) -> None:
+    """A batch is run again, and state is gone on with, that an earlier run under capture has made."""
+    folder = prepared(tmp_path / "restarted", RESTARTED)
+    assert run_captured(folder, "job.py").returncode == 0
+    for query in ("rows", "pairs"):
+        without_last_commit(folder, query)
+    for path in (folder / ".lineage/queries").glob("*.json"):
+        noted = json.loads(path.read_text())
+        assert (noted["first"], noted["last"], noted["late"]) == (0, 2, "")
+        if case == "not recorded":
+            path.write_text(json.dumps(noted | {"last": 1}))
+    if case == "of another program":
+        (folder / "other").touch()
+    (folder / "in/d.csv").write_text("city,amount\nRome,9.0\nLima,7.0\n")
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    again = [recipe for recipe in recipes(folder) if recipe.batch and recipe.batch.number == 2]
+    rows = again[0]
+    (path,) = [Path(file.path.removeprefix("file:")) for file in rows.output.files]
+    if case == "of another program":
+        assert rows.opaque() == [f"Batch: {OTHER_RUN}"]
+    else:
+        found, exact = items(folder, Direction.BACKWARD, f"{path}:1")
+        assert (found, exact) == (["in/c.csv:2"], case == "recorded")
+    # By the same plan in each case.
+    (path,) = [path for path in (folder / "pairs").glob("part-*") if "9.0" in path.read_text()]
+    place = next(
+        f"{path}:{at + 1}"
+        for at, row in enumerate(rows_of(path))
+        if {1.0, 9.0} == {row["amount"], row["much"]}
+    )
+    found, exact = items(folder, Direction.BACKWARD, place)
+    assert (found, exact) == (["in/c.csv:2", "in/d.csv:2"], case != "not recorded")
 
 
 @pytest.mark.long
@@ -413,10 +490,9 @@ def test_what_a_sink_has_of_another_query_is_of_that_one(tmp_path: Path) -> None
 def test_rows_of_a_state_that_an_earlier_run_has_made(tmp_path: Path) -> None:
     """A deduplicated row is of its batch, whoever made the state; of a pair the other record came in by a plan that is not known."""
     folder = prepared(tmp_path / "state", KILLED_STATE)
-    assert run_captured(folder, "job.py").returncode != 0
+    assert run_plain(folder, "job.py").returncode != 0
     for query in ("distinct", "pairs"):
-        for name in ("2", ".2.crc"):
-            (folder / "checkpoints" / query / "commits" / name).unlink()
+        without_last_commit(folder, query)
     (folder / "in/d.csv").write_text("city,amount\nRome,9.0\nLima,7.0\n")
     done = run_captured(folder, "job.py")
     assert done.returncode == 0, done.stderr

@@ -71,6 +71,13 @@ def test_a_batch_that_the_sink_has_spared_did_not_run() -> None:
 def test_late_rows_count_where_groups_lack_them() -> None:
     known = Known()
     known.add(0, progress(), is_first=True, late_count=False)
-    assert known.late_problem == ""
+    late = "3 rows of batch 0 were dropped as late"
+    assert (known.late_rows, known.late_problem) == (late, "")
+    known = Known()
+    known.add(0, progress(), is_first=True, late_count=True)
     known.add(1, progress(), is_first=False, late_count=True)
-    assert (known.run_problem, known.late_problem) == ("", "3 rows of batch 1 were dropped as late")
+    assert (known.run_problem, known.late_problem) == ("", late)
+    # A sink that spares a batch has Spark count none of its rows.
+    known = Known()
+    known.add(0, progress(numInputRows=0), is_first=True, late_count=False)
+    assert known.late_rows == "it is not known whether rows of batch 0 were dropped as late"

@@ -158,6 +158,10 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
             return Path(self.rows_folder.removeprefix("file://")).absolute()
         return self.store_file().parent / "rows" if self.dispatcher == "spool" else None
 
+    def query_folder(self) -> Path | None:
+        """The absolute folder for notes of runs of streaming queries; None: there is none."""
+        return self.store_file().parent / "queries" if self.dispatcher == "spool" else None
+
     def store_file(self) -> Path:
         """The absolute path of the embedded store: of a lake that where applications wait until they have ended.
 

@@ -55,17 +55,24 @@ class Progress:
 class Known:
     """What is known of a run of a query when a batch is recorded.
 
+    ``first``: the first batch; None: none was recorded. ``began``: it has run, and was not spared. ``counts_late``: groups lack rows that
+    were dropped as late.
     ``writes``: a batch up to this one has run, so this run has planned all later ones. ``ran``: this one has; its sink may have spared others,
     which it has of an earlier run, or of another query that writes to the same place.
     ``run_problem``: why it is not known by which plan rows of earlier batches came into the state; empty: by this run's.
-    ``late_problem``: why rows of earlier batches may lack in the state, which were dropped as late; empty: none were.
+    ``late_problem``: why rows of earlier batches may lack in groups that are due, which were dropped as late; empty: none do.
+    ``late_rows``: why any rows may have been dropped as late; empty: none were.
     ``versions``: what tables of Delta Lake had, by path, before the batch began.
     """
 
+    first: int | None = None
+    began: bool = False
+    counts_late: bool = False
     writes: bool = False
     ran: bool = False
     run_problem: str = ""
     late_problem: str = ""
+    late_rows: str = ""
     versions: Versions = field(default_factory=dict)
 
     def add(
@@ -73,10 +80,14 @@ class Known:
     ) -> None:
         """A batch was run. ``late_count``: whether groups lack rows that were dropped as late."""
         self.ran = progress is not None and progress.has_run
+        self.counts_late = late_count
+        if is_first:
+            self.first, self.began = number, self.ran
         self.writes = self.writes or self.ran
         self.run_problem = self.run_problem or self._of_run(number, progress, is_first)
+        self.late_rows = self.late_rows or _of_late_rows(number, progress)
         if late_count:
-            self.late_problem = self.late_problem or _of_late_rows(number, progress)
+            self.late_problem = self.late_rows
 
     def _of_run(self, number: int, progress: Progress | None, is_first: bool) -> str:
         if is_first and number:
@@ -87,6 +98,6 @@ class Known:
 
 
 def _of_late_rows(number: int, progress: Progress | None) -> str:
-    if progress is None:
+    if progress is None or (progress.has_input and not progress.has_run):
         return f"it is not known whether rows of batch {number} were dropped as late"
     return f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal
 
+from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
@@ -19,9 +20,11 @@ from lineage_core.contract.message import Stream
 from lineage_core.recipe.document import Output, Recipe, Source, StreamBatch
 from lineage_core.recipe.plan import Attribute, OpaqueNode
 from lineage_emitter.dataframes.delta import Versions
+from lineage_emitter.dataframes.earlier_runs import EarlierRun, RunNotes, continued, plan_mark
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import activate, explicit_settings, frame_of
 from lineage_emitter.dataframes.leaves import Tables
+from lineage_emitter.dataframes.plan_text import compiled
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.dataframes.stream_plans import (
     SEPARATOR,
@@ -41,7 +44,7 @@ from lineage_emitter.dataframes.stream_sinks import (
     UnknownBatchError,
     Written,
 )
-from lineage_emitter.dataframes.stream_state import Offsets, Watermarks
+from lineage_emitter.dataframes.stream_state import STATE_CLASS, Offsets, Watermarks
 from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.stream_topics import topics_of_query
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
@@ -63,6 +66,7 @@ NOT_IN_CHECKPOINT = "batch {} is no longer in the query's checkpoint"
 REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
 LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
 _LOCAL = "file:"
+NO_NOTES = RunNotes(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +79,18 @@ class Seen:
 
 
 class QueryRun:
-    """One run of a streaming query. ``query``: PySpark's object. ``seen``: what it reads, before it began; None: that is not known."""
+    """One run of a streaming query.
 
-    def __init__(self, sc: SparkContext, query: StreamingQuery, seen: Seen | None = None) -> None:
+    ``query``: PySpark's object. ``seen``: what it reads, before it began; None: that is not known. ``notes``: of earlier runs.
+    """
+
+    def __init__(
+        self,
+        sc: SparkContext,
+        query: StreamingQuery,
+        seen: Seen | None = None,
+        notes: RunNotes = NO_NOTES,
+    ) -> None:
         java_query: Any = query._jsq
         self._sc = sc
         self._seen = SeenTopics() if seen is None else seen.topics
@@ -94,6 +107,12 @@ class QueryRun:
         """The batch that was last looked at, and where it ends in the query's only stream."""
         self.id = str(java_query.id().toString())
         self.run = str(java_query.runId().toString())
+        self._notes = notes
+        self._earlier = notes.read(self.id, self.run)
+        self._plan_mark: str | None = None
+        """Of the plan of its batches; empty: it can't be told from others; None: not known yet."""
+        self._noted_since: int | None = None
+        """The batch since which all are known to be of this plan; None: the last one is not."""
 
     @cached_property
     def refusal(self) -> str:
@@ -263,28 +282,45 @@ class QueryRun:
         if self._repeated is not None and is_own:
             recipe = self._repeated.recipe_of(self._only_offsets(number), output, batch, settings)
             if recipe is not None:
+                self._note(number, known)
                 return recipe
         activate(spark)
         sources: tuple[Source, ...] = ()
+        earlier = continued(self._earlier, known)
+        noted_since, self._noted_since = self._noted_since, None
         try:
             versions = self._tables.look_in(spark, self._execution.logicalPlan())
             batch_plan = plan_of_batch(
                 spark,
                 self._execution,
                 self._offsets(number),
-                self._watermarks(number, known),
+                self._watermarks(number, known if earlier is None else earlier.known),
                 self._seen.before(None if progress is None else progress.began_at),
                 self._tables.changed(spark, known.versions, versions),
             )
             sources = batch_plan.sources
-            if not is_own:
-                raise UntracedBatchError("Batch", OTHER_RUN)
+            tables = Tables(versions, {}, topics=batch_plan.topics)
+            if self._plan_mark is None:
+                self._plan_mark = self._mark_of(batch_plan, output, settings, tables)
+            plan, is_sure = batch_plan.plan, True
+            if not is_own or (known.run_problem and batch_plan.reads_earlier):
+                is_same = earlier is not None and earlier.earlier.plan == self._plan_mark
+                if (
+                    earlier is None
+                    or not is_same
+                    or not (is_own or self._is_of_plan(number, written))
+                ):
+                    raise UntracedBatchError("Batch", known.run_problem if is_own else OTHER_RUN)
+                is_sure = earlier.is_sure
+            if not is_sure:
+                plan = compiled(STATE_CLASS).ofEarlierRun(plan)
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
-            frame = frame_of(spark, batch_plan.plan)
-            tables = Tables(versions, {}, topics=batch_plan.topics)
-            recipe = recipe_of(frame, output, site, settings, tables, batch)
-            self._repeated = Repeated.of(recipe, settings, batch_plan)
+            recipe = recipe_of(frame_of(spark, plan), output, site, settings, tables, batch)
+            if is_sure:
+                self._repeated = Repeated.of(recipe, settings, batch_plan)
+            self._noted_since = noted_since
+            self._note(number, known)
             return recipe
         except UntracedBatchError as problem:
             node, sources = problem.node, problem.sources or sources
@@ -293,6 +329,32 @@ class QueryRun:
             node, reason = "Batch", str(problem)
         opaque = OpaqueNode(self._columns(), node, reason, ())
         return Recipe(spark.version, {}, sources, (opaque,), output, site).of_batch(batch)
+
+    def _mark_of(
+        self, plan: BatchPlan, output: Output, settings: Mapping[str, str], tables: Tables
+    ) -> str | None:
+        """The mark of a batch's plan; empty: it can't be told from others; None: this batch does not tell."""
+        if plan.comparable is None:
+            return None
+        try:
+            frame = frame_of(self._spark, plan.comparable())
+            recipe = recipe_of(frame, output, "", settings, tables)
+        except (PySparkException, Py4JError, ValueError):
+            # Some nodes that keep state stand in no batch query.
+            return ""
+        return plan_mark(recipe, plan.sources)
+
+    def _note(self, number: int, known: Known) -> None:
+        """Note that a batch was run by this run's plan, and those before it as far as that is known."""
+        if not self._plan_mark:
+            return
+        if self._noted_since is None:
+            self._noted_since = number
+        first, late, earlier = self._noted_since, known.late_rows, continued(self._earlier, known)
+        is_same = earlier is not None and earlier.earlier.plan == self._plan_mark
+        if earlier is not None and is_same and earlier.is_sure and first == known.first:
+            first, late = min(first, earlier.earlier.first), earlier.known.late_rows
+        self._notes.write(self.id, EarlierRun(self.run, self._plan_mark, first, number, late))
 
     def _windows_of(
         self, plan: BatchPlan, settings: Mapping[str, str], site: str, batch: StreamBatch
@@ -371,11 +433,16 @@ class QueryRun:
         if not offsets.isDefined() or (progress is None and not known.writes):
             # An earlier run may have begun it.
             return False
+        if not self._is_of_plan(number, written):
+            return False
         # A time before this run gave the batch to its sink, as late as it is known.
-        began_ms = int(helper().planned(offsets.get()))
-        if progress is not None:
-            began_ms = max(began_ms, int(progress.began_at * 1000))
-        return written.is_younger(began_ms)
+        return written.is_younger(0 if progress is None else int(progress.began_at * 1000))
+
+    def _is_of_plan(self, number: int, written: Written) -> bool:
+        """Whether what a sink has may be of a batch: none of it is older than the batch's offsets."""
+        return written.is_younger(
+            int(helper().planned(self._execution.offsetLog().get(number).get()))
+        )
 
     def _watermarks(self, number: int, known: Known) -> Watermarks:
         log = self._execution.offsetLog()
@@ -384,7 +451,7 @@ class QueryRun:
             0 if at < 0 else int(helper().watermark(log.get(at).get()))
             for at in (number, number - 1)
         )
-        return Watermarks(before, now, known.run_problem, known.late_problem)
+        return Watermarks(before, now, known.run_problem, known.late_problem, known.late_rows)
 
 
 def _latest(log: Any) -> int:

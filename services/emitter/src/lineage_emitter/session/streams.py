@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes.awaited_reports import AwaitedReports
+from lineage_emitter.dataframes.earlier_runs import RunNotes
 from lineage_emitter.dataframes.recorder import ReturnedAction
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.stream_sinks import UnknownBatchError
@@ -90,6 +91,7 @@ class Streams:
         """Held while queries are looked at, or their list is changed."""
         self._watched: list[_Watched] = []
         self._reports = AwaitedReports()
+        self._notes = RunNotes(session.settings.query_folder())
         self._thread: threading.Thread | None = None
 
     def watch(
@@ -106,7 +108,7 @@ class Streams:
         ``has_function``: of its ``foreachBatch``, which records what it writes. ``seen``: what it reads, before it began. ``is_new``: it has just begun; others were begun
         before capture, which records what they commit from now on. A query that is watched already is left alone.
         """
-        watched = _Watched(QueryRun(self._session.sc, query, seen), running)
+        watched = _Watched(QueryRun(self._session.sc, query, seen, self._notes), running)
         with self._lock:
             if any(other.query.run == watched.query.run for other in self._watched):
                 return
