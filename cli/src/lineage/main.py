@@ -950,7 +950,7 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
         bool,
         typer.Option(
             "--quarantined",
-            help="Without ROW: run the program of RDDs over all rows, with those repaired that the records were made from which the job set aside.",
+            help="Without ROW: compute outputs of DataFrames, or by --program run a program of RDDs, over all rows, with those repaired that the records were made from which the job set aside.",
         ),
     ] = False,
     repair: Annotated[
@@ -973,20 +973,26 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     Rows of DataFrames are computed by their recipe. For rows of RDDs the program is run again, by --program; what it does besides
     reading and writing files through Spark, it does again.
 
-    With --quarantined the program runs on all rows, with those repaired that it failed on: lineage replay --quarantined
-    --program 'job.py in.txt out' --with repair.py:repaired --to mended.
+    With --quarantined all rows are read, those repaired that the job failed on: lineage replay --quarantined
+    --with repair.py:repaired --to mended, for RDDs with --program 'job.py in.txt out'.
 
     The job's own output is not touched. Exit code 1: on the rows that made it, a row does not come out as it was.
     """
+    from lineage.repairing import repair_frames
     from lineage.replaying import replay as replay_rows
     from lineage.rerunning import repair_program, replay_program
 
     url = chosen_store(context, store)
     if quarantined:
-        if places or excluded or where or not (program and repair and to):
-            raise typer.BadParameter("--quarantined takes --program, --with and --to, and no rows")
+        if places or excluded or where or not (repair and to):
+            raise typer.BadParameter(
+                "--quarantined takes --with and --to, --program where RDDs set records aside, and no rows"
+            )
         with in_time(timeout):
-            repair_program(url, program, repair, to, application, as_json=as_json)
+            if program:
+                repair_program(url, program, repair, to, application, as_json=as_json)
+            else:
+                repair_frames(url, repair, to, application, as_json=as_json)
         return
     if not places or repair:
         raise typer.BadParameter(

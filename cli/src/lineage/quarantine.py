@@ -2,15 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+from typing import Any
+
 import typer
 
-from lineage.options import print_json
+from lineage.options import opened, print_json
 from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
+from lineage_core.recipe.names import SET_ASIDE_CALL
+from lineage_core.tracing.trace_result import Direction
 from lineage_query.finding import find_application
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
-from lineage_query.set_aside import SetAsideRecords, set_aside_records
+from lineage_query.set_aside import SetAsideRecord, SetAsideRecords, set_aside_records
+from lineage_query.set_aside_calls import FailedCall, failed_calls
+from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import NoSuchRowError
 from lineage_store.url import index_folder, open_store
 
 ROWS_SHOWN = 10
@@ -27,10 +37,42 @@ def list_set_aside(url: str, app: str, limit: int, *, as_json: bool) -> None:
     with open_store(url) as store:
         tracer = RecordTracer(store, RowReader(index_folder(url)))
         found = set_aside_records(tracer, find_application(store, app), limit, ROWS_SHOWN)
+        left = limit - len(found.records)
+        # One more: whether there is.
+        calls = list(islice(failed_calls(tracer.opened(found.app)), left + 1))
+    if calls:
+        rows = rows_of_calls(url, found.app, calls[:left])
+        found = replace(
+            found, records=found.records + rows, is_cut=found.is_cut or len(calls) > left
+        )
     if as_json:
         print_json(found.to_json())
     else:
         _show(found)
+
+
+def rows_of_calls(url: str, app: str, calls: Sequence[FailedCall]) -> tuple[SetAsideRecord, ...]:
+    """The rows of sources of the records of DataFrames on which calls failed, each of several nodes once.
+
+    Raises:
+        LineageError: a source is not what it was, or no Spark is available here.
+    """
+    records: dict[tuple[Any, ...], SetAsideRecord] = {}
+    with opened(url) as access:
+        for call in calls:
+            query = TraceQuery(
+                Direction.BACKWARD, (call.node,), app=app, where=call.condition, limit=ROWS_SHOWN
+            )
+            try:
+                answer = access.ask(query)
+            except NoSuchRowError:
+                # Another action of the same function met it.
+                continue
+            address = f"{call.node}#{SET_ASIDE_CALL}={call.number}"
+            record = SetAsideRecord(address, call.what, answer.groups, answer.exact, answer.reasons)
+            sources = tuple((group.node, group.count, group.items) for group in answer.groups)
+            records.setdefault((call.what, sources), record)
+    return tuple(records.values())
 
 
 def _show(found: SetAsideRecords) -> None:

@@ -55,7 +55,7 @@ def replay(
         requested = requested_recipe(store, reader, places, app or None, where)
         folder = Path(to).absolute() if to else None
         if folder is not None:
-            check_new_folder(folder, _own_paths(requested.recipe))
+            check_new_folder(folder, paths_of_recipe(requested.recipe))
         with spark_session() as spark, reading_by(reader):
             left_out = source_rows_at(spark, requested.recipe, excluded)
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
@@ -112,7 +112,8 @@ def check_new_folder(folder: Path, own: Iterable[Path]) -> None:
             raise TraceError(f"{folder} lies in {path}, which the job read or wrote: name another")
 
 
-def _own_paths(recipe: Recipe) -> Iterator[Path]:
+def paths_of_recipe(recipe: Recipe) -> Iterator[Path]:
+    """What a job read and wrote on this machine, by real paths."""
     paths = [path for source in recipe.sources for path in source.paths]
     paths += [file.path for source in recipe.sources for file in source.files]
     paths += [recipe.output.path or "", *(file.path for file in recipe.output.files)]

@@ -125,8 +125,9 @@ def rows_of_set_aside(tracer: RecordTracer, app: str) -> RecordTrace:
         LineageError: their lineage can't be read.
     """
     opened = tracer.opened(app)
-    if not opened.verdict.set_aside:
-        raise TraceError(f"{app} set no records aside")
+    if not any(node.op == QUARANTINE and node.kind == "sink" for node in opened.nodes):
+        frames = " of RDDs, only rows of DataFrames: these are repaired without --program"
+        raise TraceError(f"{app} set no records aside{frames if opened.verdict.set_aside else ''}")
     regions = {
         space: region
         for items in _sinks(opened)

@@ -44,7 +44,6 @@ from lineage_dataframes.sources.file_codes import file_codes
 from lineage_dataframes.sources.jdbc import live_sources
 from lineage_dataframes.sources.lossy_formats import TRIMMED_CHARACTERS, loses_values
 from lineage_dataframes.sources.views import (
-    FILE_COLUMN,
     ROW_COLUMN,
     replace_views,
     view_name,
@@ -52,8 +51,9 @@ from lineage_dataframes.sources.views import (
 )
 from lineage_dataframes.sources.witnesses import WitnessCollector
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, to_arrow
+from lineage_dataframes.spark.pyspark_parts import is_connected, to_arrow
 from lineage_dataframes.trace.backward import RowTracer
+from lineage_dataframes.trace.chosen_rows import matching_rows, write_rows
 from lineage_dataframes.trace.given_rows import GivenRow
 from lineage_dataframes.trace.held_rows import (
     HeldRows,
@@ -76,9 +76,6 @@ ROWS_MAX = 10_000
 
 COMBINED_MAX = 1_000_000
 """Rows of a group whose values are read."""
-
-WRITTEN_FORMATS = frozenset({"parquet", "orc", "csv", "json", "text"})
-"""Formats in which replayed rows are written as the job's were; others are written as Parquet."""
 
 State: TypeAlias = Literal["same", "nearly the same", "changed", "gone"]
 
@@ -448,14 +445,7 @@ class Replayer:
             check_local(self.recipe.sources[n])
 
     def _matching(self, rows: DataFrame, source: int, selected: SourceRows, how: str) -> DataFrame:
-        parts = ordinals_of(selected, source)
-        paths = [path for path, ordinals in parts.items() for _ in range(len(ordinals))]
-        numbers = np.concatenate([np.empty(0, np.uint64), *parts.values()]).astype(np.int64)
-        keys = pa.table({"its_file": pa.array(paths, pa.string()), "its_row": pa.array(numbers)})
-        is_selected = (F.col(FILE_COLUMN) == F.col("its_file")) & (
-            F.col(ROW_COLUMN) == F.col("its_row")
-        )
-        return rows.join(F.broadcast(from_arrow(self._session, keys)), is_selected, how)
+        return matching_rows(self._session, rows, ordinals_of(selected, source), how)
 
     # Replays
 
@@ -596,7 +586,7 @@ class Replayer:
                 with translate_spark_errors():
                     rows, new = self._compared(frame, of_job, everything)
                     if written_to is not None:
-                        self._write(frame, written_to)
+                        write_rows(frame, self.recipe, written_to)
             finally:
                 frame.unpersist()
         self._check_sources()
@@ -696,13 +686,6 @@ class Replayer:
                 return "changed"
             state = "nearly the same"
         return "same" if state == "same" else "nearly the same"
-
-    def _write(self, frame: DataFrame, folder: Path) -> None:
-        output = self.recipe.output
-        kind = output.format if output.format in WRITTEN_FORMATS else "parquet"
-        options = dict(output.options) if kind == output.format else {}
-        named = [f"v{n} AS {literals.quoted_name(name)}" for n, name in enumerate(self.columns)]
-        frame.selectExpr(*named).write.format(kind).options(**options).save(f"file:{folder}")
 
 
 _STATES: tuple[State, ...] = ("same", "nearly the same", "changed", "gone")

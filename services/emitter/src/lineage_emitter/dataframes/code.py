@@ -12,6 +12,7 @@ from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Function
 from lineage_core.recipe.functions import read_key
 from lineage_core.recipe.imported import UNREADABLE_MODULE, fingerprints_of, modules_in
+from lineage_emitter.dataframes.guarded_code import GuardedCode, guarded_code
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.pyspark_parts import PythonEvalType
 
@@ -32,7 +33,10 @@ BY_ROW = {
 }
 """Functions whose value at a row is made of that row alone."""
 
+ROW_BY_ROW = PythonEvalType.SQL_BATCHED_UDF
+
 PLAIN = "a Python function"
+READS_BROADCAST = f"{PLAIN} that reads a broadcast variable"
 
 ACCUMULATOR = b"_deserialize_accumulator"
 """In the pickle of a function that adds to an accumulator, which is of the job's program."""
@@ -44,8 +48,11 @@ class Functions:
     def __init__(self, key: bytes | None, why: str = PLAIN) -> None:
         self.key = key
         self.collected: list[Function] = []
+        self.kept_columns: set[int] = set()
+        """Columns of functions that the rule for failing rows changed: values, in recipes, and structs in Spark's plan."""
         self._why = why
         self._bytes = 0
+        self._guarded: dict[int, GuardedCode] = {}
 
     @classmethod
     def for_active_capture(cls) -> Functions:
@@ -65,25 +72,50 @@ class Functions:
             return f"{PLAIN} over batches of rows"
         function = tree.java.func()
         if function.broadcastVars().size():
-            return f"{PLAIN} that reads a broadcast variable"
+            return READS_BROADCAST
         size = function.command().length()
-        if size > FUNCTION_BYTES_MAX or self._bytes + size > FUNCTIONS_BYTES_MAX:
-            return f"{PLAIN} of {size:,} bytes, more than recipes carry"
-        command = _bytes(function.command())
+        if self._is_too_long(size):
+            return _too_long(size)
+        name, returns = str(tree.fields["name"]), _json(tree.fields["dataType"])
+        kind = int(tree.fields["evalType"])
+        return self._add(name, returns, kind, command_of(function))
+
+    def guarded(self, tree: Tree) -> GuardedCode:
+        """What stands behind a function that the rule for failing rows changed."""
+        number = tree.fields["resultId"]
+        if number not in self._guarded:
+            self._guarded[number] = guarded_code(command_of(tree.java.func()))
+        return self._guarded[number]
+
+    def note_guarded(self, tree: Tree) -> list[int | str]:
+        """`note` of each function of such a chain."""
+        code = self.guarded(tree)
+        if self.key is None:
+            return [self._why for _ in code.chain]
+        if tree.java.func().broadcastVars().size():
+            return [READS_BROADCAST for _ in code.chain]
+        return [
+            _too_long(len(command))
+            if self._is_too_long(len(command))
+            else self._add(name, _json(json.loads(returns)), ROW_BY_ROW, command)
+            for name, returns, command in code.chain
+        ]
+
+    def _is_too_long(self, size: int) -> bool:
+        return size > FUNCTION_BYTES_MAX or self._bytes + size > FUNCTIONS_BYTES_MAX
+
+    def _add(self, name: str, returns: str, kind: int, command: bytes) -> int | str:
         if ACCUMULATOR in command:
             return f"{PLAIN} that adds to an accumulator"
-        return self._add(tree, command)
-
-    def _add(self, tree: Tree, command: bytes) -> int | str:
         modules = fingerprints_of(modules_in(command))
         strange = sorted(name for name, mark in modules.items() if mark == UNREADABLE_MODULE)
         if strange:
             return f"{PLAIN} that imports {strange[0]}, whose sources can't be read"
         function = Function(
-            name=str(tree.fields["name"]),
+            name=name,
             command=base64.b64encode(command).decode(),
-            kind=int(tree.fields["evalType"]),
-            returns=json.dumps(tree.fields["dataType"], separators=(",", ":")),
+            kind=kind,
+            returns=returns,
             python=f"{sys.version_info.major}.{sys.version_info.minor}",
             modules=modules,
         )
@@ -95,6 +127,15 @@ class Functions:
         return self.collected.index(function)
 
 
-def _bytes(held: Any) -> bytes:
-    """Bytes of a Scala sequence, in one call."""
-    return bytes(int(number) & 0xFF for number in held.mkString(",").split(",") if number)
+def command_of(function: Any) -> bytes:
+    """The code of a function (Java's) as PySpark pickled it, in one call."""
+    listed = function.command().mkString(",").split(",")
+    return bytes(int(number) & 0xFF for number in listed if number)
+
+
+def _too_long(size: int) -> str:
+    return f"{PLAIN} of {size:,} bytes, more than recipes carry"
+
+
+def _json(kind: Any) -> str:
+    return json.dumps(kind, separators=(",", ":"))

@@ -6,6 +6,7 @@ from, so that a trace knows what it can't compute.
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -39,6 +40,7 @@ from lineage_emitter.dataframes.functions import (
     TRANSPARENT,
     WINDOW_FUNCTIONS,
 )
+from lineage_emitter.dataframes.guarded_code import is_guarded
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.dataframes.types import ddl
 
@@ -143,11 +145,33 @@ class Expressions:
         )
 
     def _PythonUDF(self, tree: Tree) -> Expression:
+        if is_guarded(tree):
+            return self._guarded(tree)
         code = self._functions.note(tree)
         if isinstance(code, str):
             return self._opaque(tree, code)
         name, kind = str(tree.fields["name"]), ddl(tree.fields["dataType"])
         return PythonCall(name, code, self.all(list(tree.children)), kind)
+
+    def _guarded(self, tree: Tree) -> Expression:
+        """The functions as the program made them: the rows that they fail on are left out below."""
+        arguments = self.all(list(tree.children))
+        chain = self._functions.guarded(tree).chain
+        for (name, returns, _), code in zip(chain, self._functions.note_guarded(tree), strict=True):
+            kind = ddl(json.loads(returns))
+            value: Expression = (
+                OpaqueExpression(name, code, arguments, kind)
+                if isinstance(code, str)
+                else PythonCall(name, code, arguments, kind)
+            )
+            arguments = (value,)
+        return arguments[0]
+
+    def _IsNotNull(self, tree: Tree) -> Expression:
+        (of,) = tree.children
+        if of.fields.get("exprId") in self._functions.kept_columns:
+            return TRUE
+        return Call("is not null", (self.one(of),))
 
     def _ScalaUDF(self, tree: Tree) -> Expression:
         name = STATES.get(tree.fields.get("udfName") or "")
@@ -322,6 +346,9 @@ class Expressions:
         return Call("in", (value, *literals))
 
     def _GetStructField(self, tree: Tree) -> Expression:
+        column = tree.children[0].fields.get("exprId")
+        if column in self._functions.kept_columns:
+            return Column(column)
         ordinal = Literal(str(tree.fields["ordinal"]), "int")
         name = tree.fields["name"]
         return Call("field", (self.one(tree.children[0]), ordinal), type=str(name))

@@ -217,6 +217,7 @@ def _describe_call(
     try:
         with scope.suspended():
             frame, target = describe()
+            session.set_aside.install(frame.sparkSession)
             settings = explicit_settings(frame.sparkSession)
             reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
             reads = (iceberg.read_now(frame),) if reads_iceberg else ()
@@ -256,7 +257,8 @@ def record_action(
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
         output_with_files = called.target.with_files(output)
-        return plans.recipe_of(frame, output_with_files, site, called.settings, tables)
+        calls = session.set_aside
+        return plans.recipe_of(frame, output_with_files, site, called.settings, tables, calls=calls)
 
     node = session.nodes.next_id()
     session.frames.add(ReturnedAction(node, running, recipe, called.target.began_at, returned_at))
@@ -270,15 +272,15 @@ def record_failure(
     if type(problem).__name__ in REFUSALS:
         return
     frame, failed_at = called.frame, time.time()
-    settings = session.settings
-    says_errors = settings.values and not settings.redact
+    says_errors = session.settings.values and not session.settings.redact
     with contextlib.suppress(Exception), scope.suspended():
         output = called.target.failed(failure_of(problem, says_message=says_errors))
         tables = _tables(running, called, _versions(called), output)
 
         def recipe(site: str) -> Recipe:
             activate(frame.sparkSession)
-            return plans.recipe_of(frame, output, site, called.settings, tables)
+            settings, calls = called.settings, session.set_aside
+            return plans.recipe_of(frame, output, site, settings, tables, calls=calls)
 
         began_at = called.target.began_at
         session.frames.add(
@@ -487,6 +489,7 @@ def _hooked_sql(sessions: ActiveSession) -> Callable[[Any], Any]:
             with operator as running, session.frames.running_action(running):
                 text = arguments[0] if arguments else named.get("sqlQuery")
                 with scope.suspended():
+                    session.set_aside.install(self)
                     before = commands.before(self, text)
                     settings = _settings(self)
                     with session.recorded(), _observed_sql(before, settings) as commits:

@@ -9,14 +9,17 @@ from collections.abc import Callable, Iterable
 from lineage_core.recipe.plan import (
     Aggregate,
     Attribute,
+    Call,
     Column,
     Expand,
+    Expression,
     Filter,
     Generate,
     Join,
     JoinKind,
     Limit,
     Node,
+    OpaqueExpression,
     OpaqueNode,
     Project,
     PythonRows,
@@ -29,7 +32,10 @@ from lineage_core.recipe.plan import (
 )
 from lineage_emitter.dataframes.code import Functions
 from lineage_emitter.dataframes.expressions import Expressions
+from lineage_emitter.dataframes.guarded_code import is_guarded
 from lineage_emitter.dataframes.plan_text import Tree
+from lineage_emitter.dataframes.set_aside import UNKNOWN, SetAsideCalls, SetAsideRows, balanced
+from lineage_emitter.dataframes.types import ddl
 
 TRANSPARENT_NODES = {
     "LocalLimit", "WindowGroupLimit", "SubqueryAlias", "View", "Repartition", "RepartitionByExpression",
@@ -54,12 +60,18 @@ LeafRule = Callable[[Tree], int | None]
 class PlanNodes:
     """Collects a plan's nodes, inputs before their users.
 
-    ``types``: of columns by number. ``functions``: takes the code of Python functions.
+    ``types``: of columns by number. ``functions``: takes the code of Python functions. ``calls``: those that failed, where
+    the plan has run; None: they are not known.
     ``leaf``: records what reads data; without it, leaves are opaque.
     """
 
-    def __init__(self, types: dict[int, str], functions: Functions) -> None:
+    def __init__(
+        self, types: dict[int, str], functions: Functions, calls: SetAsideCalls | None = None
+    ) -> None:
         self.plan: list[Node] = []
+        self.set_aside: list[SetAsideRows] = []
+        """What Python functions left out."""
+        self._calls = calls
         self._functions = functions
         self.leaf: LeafRule = lambda _: None
         self._types = types
@@ -228,10 +240,37 @@ class PlanNodes:
     def _python(self, tree: Tree) -> Node:
         """Python functions of one row each."""
         below = self.add_tree(tree.children[0])
+        expressions, listed = self._expressions(tree), tree.trees("udfs")
+        guarded = {
+            attribute.fields["exprId"]: udf
+            for udf, attribute in zip(listed, tree.trees("resultAttrs"), strict=True)
+            if is_guarded(udf)
+        }
+        set_aside = list[Expression]()
+        for column, udf in guarded.items():
+            self._functions.kept_columns.add(column)
+            self._types[column] = ddl(udf.fields["dataType"]["fields"][0]["type"])
+            set_aside += self._set_aside(udf, below, expressions)
+        if set_aside:
+            kept = Call("not", (balanced("or", set_aside),))
+            below = self.add(Filter(self._columns(below), below, kept))
         results = self._named(tree.trees("resultAttrs"))
-        functions = self._expressions(tree).all(tree.trees("udfs"))
+        functions = expressions.all(listed)
         passed = tuple(Column(column.id) for column in self._columns(below))
         return Project((*self._columns(below), *results), below, (*passed, *functions))
+
+    def _set_aside(self, udf: Tree, below: int, expressions: Expressions) -> list[Expression]:
+        """That a row is one that the job left out, as the function failed on it; nothing where it left out none."""
+        arguments = expressions.all(list(udf.children))
+        if self._calls is None:
+            return [OpaqueExpression(_name(udf), UNKNOWN, arguments, "boolean")]
+        code = self._functions.guarded(udf)
+        calls = self._calls.of(code.number)
+        if not calls:
+            return []
+        rows = SetAsideRows(code.number, code.name, below, arguments, code.types, calls)
+        self.set_aside.append(rows)
+        return [rows.condition()]
 
     _BatchEvalPython = _python
     _ArrowEvalPython = _python

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -32,6 +32,7 @@ from lineage_emitter.dataframes.nodes import PlanNodes
 from lineage_emitter.dataframes.partial_reads import read_partially
 from lineage_emitter.dataframes.plan_text import Tree, read_plan
 from lineage_emitter.dataframes.pruning import pruned
+from lineage_emitter.dataframes.set_aside import SetAsideCalls
 from lineage_emitter.dataframes.types import ddl
 
 SETTINGS = (
@@ -84,12 +85,14 @@ def recipe_of(
     settings: Mapping[str, str] | None = None,
     tables: Tables | None = None,
     batch: StreamBatch | None = None,
+    calls: SetAsideCalls | None = None,
 ) -> Recipe:
     """The recipe of the rows that ``frame`` gives.
 
     It runs no Spark job, and may be called on another thread after the action: a plan never changes.
     The session's settings may, so ``settings`` are those that were set before it (None: those of now), and ``tables`` says what
     was asked of tables (None: as they are now). ``batch``: the micro-batch that gave the rows, where it is of a streaming query.
+    ``calls``: calls of Python functions that failed, of a plan that has run; it gets the recipes of the rows that these left out.
 
     Raises:
         ValueError: the current time decides on rows, or a setting on what is read.
@@ -112,7 +115,17 @@ def recipe_of(
         plan = iceberg.optimised_table_plan(spark, tables.read.plan)
     else:
         plan = optimised_plainly(frame) if anew else optimised_plan(frame)
-    return _recipe_of_plan(spark, plan, output or Output(), site, explicit, tables, unknown, batch)
+    return _recipe_of_plan(
+        spark, plan, output or Output(), site, explicit, tables, unknown, _Run(batch, calls)
+    )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """How a plan ran: as which micro-batch, and on what its Python functions failed; None: it is none, or that is not known."""
+
+    batch: StreamBatch | None
+    calls: SetAsideCalls | None
 
 
 def _recipe_of_plan(
@@ -123,13 +136,13 @@ def _recipe_of_plan(
     explicit: Mapping[str, str],
     tables: Tables,
     unknown: frozenset[int],
-    batch: StreamBatch | None,
+    run: _Run,
 ) -> Recipe:
     """The recipe of the rows of an optimised plan (Spark's object), of which some columns are not known."""
     types: dict[int, str] = {}
     columns = json.loads(plan.schema().json())["fields"]
     functions = Functions.for_active_capture()
-    nodes = PlanNodes(types, functions)
+    nodes = PlanNodes(types, functions, run.calls)
 
     def beneath(inner: Any) -> tuple[int, tuple[Attribute, ...]]:
         tree, inner_types = read_plan(inner)
@@ -142,7 +155,7 @@ def _recipe_of_plan(
         return tuple(nodes.attribute(attribute) for attribute in listed)
 
     leaves = PlanLeaves(
-        spark, nodes.add, named, beneath, tables, batch, with_delta=delta.is_used(explicit)
+        spark, nodes.add, named, beneath, tables, run.batch, with_delta=delta.is_used(explicit)
     )
     nodes.leaf = leaves.add_leaf
     beneath(plan)
@@ -172,11 +185,17 @@ def _recipe_of_plan(
         recipe = recipe.of_batch(leaves.batch)
     if output.failure is not None:
         recipe = recipe.of_failure()
-    return (
-        recipe
-        if functions.key is None or not functions.collected
-        else sign_recipe(recipe, functions.key)
-    )
+    key = functions.key if functions.collected else None
+    if run.calls is not None and output.failure is None:
+        for rows in nodes.set_aside:
+            run.calls.add_recipe(
+                rows.number, rows.name, _signed(rows.recipe(recipe, nodes.plan), key)
+            )
+    return _signed(recipe, key)
+
+
+def _signed(recipe: Recipe, key: bytes | None) -> Recipe:
+    return recipe if key is None else sign_recipe(recipe, key)
 
 
 def _settings(

@@ -7,6 +7,7 @@ Each recorded action is a node of kind ``frame``, each source that it read one o
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import logging
 import threading
 import time
@@ -25,6 +26,7 @@ from lineage_core.contract.message import (
     Splits,
 )
 from lineage_core.contract.times import time_text
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.recipe.names import DELTA_LOG, KAFKA, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
@@ -97,6 +99,10 @@ class RecipeRecorder:
         self._sources: dict[object, Node] = {}
         """Nodes of the latest sources."""
         self._source_count = 0
+        self._set_aside_recipes: set[bytes] = set()
+        self._set_aside_nodes: dict[int, Node] = {}
+        """The first node of what each function left out."""
+        self._set_aside_counts: dict[int, int] = {}
         self._checksums = Checksums()
         self.seconds: deque[float] = deque(maxlen=TIMES_RECORDED)
         """How long the latest took to record, each."""
@@ -239,11 +245,13 @@ class RecipeRecorder:
         action_name = action.operator.name
         try:
             recipe = action.recipe(action.operator.call_site)
+            set_aside = self._session.set_aside.take_recipes()
             text = recipe.to_json()
             size = len(text.encode("utf-8", "surrogatepass"))
             if size > RECIPE_BYTES_MAX:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
+            self._session.set_aside.take_recipes()
             if action.failed:
                 # That it failed is recorded, and its plan may be what is wrong.
                 logger.info("the plan of %s, which failed, is not kept: %s", action_name, problem)
@@ -256,7 +264,10 @@ class RecipeRecorder:
             # The end has named it: it may have been written by now.
             if self._stopped:
                 return False
-        return self._send(action, recipe, text)
+        is_known = self._send(action, recipe, text)
+        for function, name, rows in set_aside:
+            self._send_set_aside(action, function, name, rows)
+        return is_known
 
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> bool:
         """Returns whether nothing of it is unknown."""
@@ -305,6 +316,35 @@ class RecipeRecorder:
             alias="failed",
         )
         self._session.api.recipe(node.name, text)
+
+    def _send_set_aside(
+        self, action: ReturnedAction, function: int, name: str, recipe: Recipe
+    ) -> None:
+        """A node for the rows that a function left out; the first one of a function has the number of its records."""
+        session, text = self._session, recipe.to_json()
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        if digest not in self._set_aside_recipes:
+            self._set_aside_recipes.add(digest)
+            words, blind = _opaque(recipe)
+            node = session.nodes.register_as(
+                session.nodes.next_id(),
+                f"{name} of {action.operator.name}",
+                "unknown" if blind else "frame",
+                QUARANTINE,
+                [self._source(action, source, False) for source in recipe.reads()],
+                exact=not words,
+                reason=words,
+                alias=QUARANTINE,
+            )
+            session.api.recipe(node.name, text)
+            self._set_aside_nodes.setdefault(function, node)
+        node, records = self._set_aside_nodes[function], session.set_aside.records(function)
+        if records > self._set_aside_counts.get(function, 0):
+            self._set_aside_counts[function] = records
+            # As of a task that has set them aside: the verdict counts the largest number.
+            fields = {"node": node.name, "partition": 0, "attempt": records}
+            counted = {"node": node.name, "records": records}
+            session.api.committed(fields | {"set_aside": [counted]})
 
     def _source(self, action: ReturnedAction, source: Source, is_batch: bool) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""

@@ -20,6 +20,7 @@ from lineage_core.environment.private_files import folder_named
 from lineage_emitter import spark_versions
 from lineage_emitter.dataframes import catalyst_check
 from lineage_emitter.dataframes.recorder import RecipeRecorder
+from lineage_emitter.dataframes.set_aside import SetAsideCalls
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
 from lineage_emitter.errors import CaptureFailedError, SettingsError
@@ -109,6 +110,7 @@ class Session:
         details.watched = self.watched
         self.nodes = Nodes(self.api, self.problems, settings, details)
         self.quarantine = Quarantined(self.nodes, settings)
+        self.set_aside = SetAsideCalls(sc, settings)
         self.commits = CommitThread(
             self.api, self.problems, settings, self.stored_rows, lazy, self.quarantine
         )
@@ -189,6 +191,7 @@ class Session:
         if self.streams is not None:
             self.streams.close()
         self.frames.close()
+        self.set_aside.end()
         self.commits.stop()
         self.stored_rows.close()
         self.watched.close()

@@ -1,0 +1,55 @@
+"""Python functions that the rule for failing rows changed (``FailingRows.java``), as they stand in a plan."""
+
+from __future__ import annotations
+
+import io
+import pickle
+from dataclasses import dataclass
+from typing import Any
+
+from lineage_emitter.dataframes.plan_text import Tree
+from lineage_emitter.worker.guarded_function import KEPT
+
+
+@dataclass(frozen=True)
+class GuardedCode:
+    """A function as the rule found it: ``number``: in Spark's plans, ``types`` of its arguments, ``chain``: name, type and code, the innermost first."""
+
+    number: int
+    types: tuple[str, ...]
+    chain: tuple[tuple[str, str, bytes], ...]
+
+    @property
+    def name(self) -> str:
+        """What it is called: ``outer(inner)`` where Spark gives one function the value of another."""
+        first, *others = (name for name, _, _ in self.chain)
+        for name in others:
+            first = f"{name}({first})"
+        return first
+
+
+def is_guarded(udf: Tree) -> bool:
+    """Whether the rule changed a function of a plan."""
+    kind = udf.fields.get("dataType")
+    if not isinstance(kind, dict) or kind.get("type") != "struct":
+        return False
+    return [field["name"] for field in kind["fields"]] == [KEPT]
+
+
+def guarded_code(command: bytes) -> GuardedCode:
+    """What the rule wrote as the code of a function; none of the program's code is loaded."""
+    _, _, number, types, *chain = _Parts(command).load()
+    code = zip(chain[::3], chain[1::3], chain[2::3], strict=True)
+    return GuardedCode(int(number), tuple(types.split("|")) if types else (), tuple(code))
+
+
+class _Parts(pickle.Unpickler):
+    """Gives the arguments of the one call that a command is."""
+
+    def __init__(self, command: bytes) -> None:
+        super().__init__(io.BytesIO(command))
+
+    def find_class(self, module: str, name: str) -> Any:
+        if (module, name) != ("lineage_emitter.worker.guarded_function", "guarded"):
+            raise pickle.UnpicklingError(f"{module}.{name} is not what was written")
+        return lambda *parts: parts

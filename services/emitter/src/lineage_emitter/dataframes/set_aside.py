@@ -1,0 +1,221 @@
+"""Rows of DataFrames that a Python function of a row failed on, and that the job went on without.
+
+Where the user allows it (``LINEAGE_QUARANTINE``), a rule of the optimiser (``FailingRows.java``) puts a filter right above where Spark calls such functions:
+rows pass on which none of them fails. So the rest of the plan gets the rows that it would get if the others were not there. It comes last, when Spark has decided which
+functions it calls on which rows: what is not called does not fail.
+
+Tasks report the calls that failed, by their arguments (`lineage_emitter.worker.guarded_function`). A recipe holds the plan with the functions as the
+program made them, above a filter that leaves out the rows with these arguments: it needs no code of the functions, and is the plan itself where nothing failed. What
+was left out is a recipe of its own: the rows below the filter that have these arguments.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from queue import Empty, SimpleQueue
+from threading import Lock
+from typing import TYPE_CHECKING, Any
+
+from pyspark.serializers import CPickleSerializer
+
+from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.recipe.document import Output, Recipe
+from lineage_core.recipe.names import SET_ASIDE_CALL, SET_ASIDE_ERROR
+from lineage_core.recipe.plan import (
+    Attribute,
+    Call,
+    Column,
+    Expression,
+    Filter,
+    Literal,
+    Node,
+    OpaqueExpression,
+    Project,
+)
+from lineage_emitter.dataframes.plan_text import compiled
+from lineage_emitter.dataframes.pruning import pruned
+from lineage_emitter.failures import in_words
+from lineage_emitter.worker.commits import MarkerParam
+from lineage_emitter.worker.guarded_function import Arguments
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from lineage_emitter.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+RULE_CLASS = "lineage.FailingRows"
+CALLS_MAX = 1_000
+"""Calls of one function that a recipe names."""
+TOO_MANY = (
+    f"more than {CALLS_MAX:,} calls of a Python function failed, and their rows were set aside"
+)
+UNKNOWN = "rows on which a Python function fails are set aside, and which these are is not known"
+ZEROS = {"0.0", "-0.0", "NaN"}
+"""Doubles that are equal to others, or that Parquet's least and greatest values leave out: compared as texts."""
+
+Calls = Mapping[Arguments, str]
+"""Arguments on which a function failed, with the error."""
+
+
+class SetAsideCalls:
+    """Calls that failed, of one application, by the number that their function has in Spark's plans. Thread-safe."""
+
+    def __init__(self, sc: SparkContext, settings: Settings) -> None:
+        # Rows are named by values: where none may be kept, none are set aside.
+        may_keep = settings.values and not settings.redact
+        self._records_max = settings.quarantine if may_keep else 0
+        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._reports = sc.accumulator([], MarkerParam(self._queue)) if self._records_max else None
+        self._lock = Lock()
+        self._rule: Any = None
+        self._calls: dict[int, dict[Arguments, str]] = {}
+        self._records: dict[int, dict[Arguments, dict[int, dict[int, int]]]] = {}
+        """By function, call and stage, records by partition."""
+        self._recipes: list[tuple[int, str, Recipe]] = []
+
+    def install(self, spark: SparkSession) -> None:
+        """Have the plans of a session go on from now on, where the user allows it."""
+        if self._reports is None:
+            return
+        with self._lock:
+            try:
+                if self._rule is None:
+                    reports = bytearray(CPickleSerializer().dumps(self._reports))
+                    self._rule = compiled(RULE_CLASS).of(reports, self._records_max)
+                self._rule.install(spark._jsparkSession.experimental())
+            except Exception as problem:
+                # The program goes on, and a row that fails ends its job as ever.
+                self._reports = None
+                logger.warning("functions of DataFrames set nothing aside: %s", in_words(problem))
+
+    def end(self) -> None:
+        """Capture has ended: plans are left as they are."""
+        with self._lock:
+            if self._rule is not None:
+                self._rule.end()
+
+    def of(self, function: int) -> Calls:
+        """Calls of a function that failed so far."""
+        with self._lock:
+            self._take_reports()
+            return dict(self._calls.get(function, {}))
+
+    def records(self, function: int) -> int:
+        """How many records a function failed on: each call counts as in the stage that met it most often, as stages may compute the same rows anew."""
+        with self._lock:
+            self._take_reports()
+            return sum(
+                max(sum(by_partition.values()) for by_partition in by_stage.values())
+                for by_stage in self._records.get(function, {}).values()
+            )
+
+    def add_recipe(self, function: int, name: str, recipe: Recipe) -> None:
+        """Take the recipe of rows that a function left out, until :meth:`take_recipes`."""
+        self._recipes.append((function, name, recipe))
+
+    def take_recipes(self) -> list[tuple[int, str, Recipe]]:
+        """What was taken since the last call: the function's number and name, and the recipe."""
+        recipes, self._recipes = self._recipes, []
+        return recipes
+
+    def _take_reports(self) -> None:
+        while True:
+            try:
+                report = self._queue.get_nowait()
+            except Empty:
+                return
+            function, call = report["function"], report["arguments"]
+            self._calls.setdefault(function, {}).setdefault(call, report["error"])
+            by_stage = self._records.setdefault(function, {}).setdefault(call, {})
+            by_partition = by_stage.setdefault(report["stage"], {})
+            partition = report["partition"]
+            by_partition[partition] = max(report["records"], by_partition.get(partition, 0))
+
+
+# -- in recipes ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class SetAsideRows:
+    """Rows that a function left out: those of the node ``below`` on which its call is one of ``calls``."""
+
+    number: int
+    name: str
+    below: int
+    arguments: tuple[Expression, ...]
+    types: tuple[str, ...]
+    calls: Calls
+
+    def condition(self) -> Expression:
+        """That a row is one of them."""
+        if len(self.calls) > CALLS_MAX:
+            return OpaqueExpression(self.name, TOO_MANY, self.arguments, "boolean")
+        return balanced("or", list(map(self._is_call, self.calls)))
+
+    def _is_call(self, values: Arguments) -> Expression:
+        equal = [
+            _equals(argument, value, kind)
+            for argument, value, kind in zip(self.arguments, values, self.types, strict=True)
+        ]
+        return balanced("and", equal) if equal else Literal("true", "boolean")
+
+    def nodes(self, plan: Sequence[Node]) -> list[Node]:
+        """The plan of these rows alone: the arguments, the number of the call, and the error."""
+        below = plan[self.below].columns
+        taken = [column.id for node in plan for column in node.columns]
+        first = max(taken, default=0) + 1
+        by_id = {column.id: column.name for column in below}
+        numbers, errors = list[Expression](), list[Expression]()
+        for number, (values, error) in enumerate(self.calls.items(), 1):
+            is_call = self._is_call(values)
+            numbers += [is_call, Literal(str(number), "int")]
+            errors += [is_call, Literal(error, "string")]
+        names = [
+            by_id.get(argument.id, "") if isinstance(argument, Column) else ""
+            for argument in self.arguments
+        ]
+        names = [
+            name if name and names.count(name) == 1 else f"argument {n}"
+            for n, name in enumerate(names, 1)
+        ]
+        described = [
+            *zip(names, self.types, strict=True),
+            (SET_ASIDE_CALL, "int"),
+            (SET_ASIDE_ERROR, "string"),
+        ]
+        columns = tuple(Attribute(first + n, *named) for n, named in enumerate(described))
+        values = (*self.arguments, Call("case", tuple(numbers)), Call("case", tuple(errors)))
+        kept = plan[: self.below + 1]
+        left_out = Filter(below, self.below, self.condition())
+        return pruned([*kept, left_out, Project(columns, len(kept), values)])
+
+    def recipe(self, of: Recipe, plan: Sequence[Node]) -> Recipe:
+        """The recipe of these rows. ``of``: the action's, ``plan``: its nodes before it was pruned."""
+        output = Output(action=QUARANTINE)
+        return replace(of, plan=tuple(self.nodes(plan)), output=output, signature="")
+
+
+def _equals(argument: Expression, value: str | None, kind: str) -> Expression:
+    if value is None:
+        return Call("is null", (argument,))
+    if kind in {"float", "double"} and value in ZEROS:
+        text = Call("cast", (argument,), type="string")
+        return Call("<=>", (text, Literal(value, "string")))
+    if kind == "timestamp":
+        return Call("<=>", (argument, Call("timestamp_micros", (Literal(value, "bigint"),))))
+    return Call("<=>", (argument, Literal(value, kind)))
+
+
+def balanced(operator: str, parts: list[Expression]) -> Expression:
+    """Operands of ``and`` or ``or`` as a tree that is as flat as can be: readers go down into each."""
+    if len(parts) == 1:
+        return parts[0]
+    middle = len(parts) // 2
+    halves = map(partial(balanced, operator), (parts[:middle], parts[middle:]))
+    return Call(operator, tuple(halves))

@@ -1,0 +1,184 @@
+"""A Python function of a DataFrame that goes on without the rows it fails on.
+
+``FailingRows.java`` writes a call of :func:`guarded` as the code of the function. Its value is then NULL on rows that it fails on, and a struct of
+one field on all others; a filter above leaves out the former. What failed is reported by an accumulator, of accepted tasks alone: the
+arguments, by which a recipe says which rows were left out.
+"""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from pyspark import TaskContext
+from pyspark.serializers import CPickleSerializer
+from pyspark.sql.types import StructField, StructType, TimestampType
+
+from lineage_emitter.failures import in_words
+from lineage_emitter.worker.quarantine import ERROR_CHARS_MAX
+
+KEPT = "__lineage_kept"
+"""The one field of what a guarded function gives."""
+
+REPLACED = "\ufffd"
+"""In a text, it may stand for bytes that are none: other rows may hold other ones."""
+
+Arguments = tuple[str | None, ...]
+"""As texts: of a time its microseconds since 1970, of all others as Spark reads a constant; None is NULL."""
+
+
+def guarded(
+    reports: bytes, records_max: str, function: str, types: str, *chain: Any
+) -> tuple[Callable[..., Any], StructType]:
+    """What a worker of Spark runs for a function, and its type.
+
+    Args:
+        reports: the pickled accumulator.
+        records_max: as many failures of this function in one task are set aside, the next one ends the task.
+        function: its number in the plan.
+        types: of its arguments, with ``|`` between.
+        chain: name, type and code of each function, the innermost first: the next one gets its value.
+    """
+    serializer = CPickleSerializer()
+    functions, returns = [], None
+    for code in chain[2::3]:
+        loaded = serializer.loads(code)
+        if hasattr(loaded, "value"):
+            # A long one is a broadcast variable.
+            loaded = serializer.loads(loaded.value)
+        called, returns = loaded
+        functions.append(called)
+    names = types.split("|") if types else []
+    report = Reports(serializer.loads(reports), int(function), names, int(records_max))
+    check = returns.toInternal if returns.needConversion() else None
+    result = StructType([StructField(KEPT, returns)])
+    return GuardedFunction(functions, check, report), result
+
+
+class Reports:
+    """What one function set aside in one task."""
+
+    def __init__(self, accumulator: Any, function: int, types: list[str], records_max: int) -> None:
+        self._accumulator = accumulator
+        self._function = function
+        self._types = types
+        self._records_max = records_max
+        self._records = 0
+        self._by_call: dict[Arguments, dict[str, Any]] = {}
+
+    def add(self, values: tuple[Any, ...], problem: Exception) -> bool:
+        """Report a failure; False: it ends the task, as rows with these arguments can't be named, or there were too many."""
+        if self._records >= self._records_max:
+            note = f"lineage: the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows"
+            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
+            return False
+        try:
+            named = zip(values, self._types, strict=True)
+            arguments = tuple([internal_text(value, kind) for value, kind in named])
+        except (ValueError, OverflowError, OSError) as unnamed:
+            problem.__notes__ = [
+                *getattr(problem, "__notes__", []),
+                f"lineage: not set aside: {unnamed}",
+            ]
+            return False
+        self._records += 1
+        call = self._by_call.get(arguments)
+        if call is None:
+            context = TaskContext.get()
+            call = {
+                "function": self._function,
+                "arguments": arguments,
+                "error": in_words(problem, ERROR_CHARS_MAX),
+                "stage": -1 if context is None else context.stageId(),
+                "partition": -1 if context is None else context.partitionId(),
+                "records": 0,
+            }
+            self._by_call[arguments] = call
+            self._accumulator.add([call])
+        # It is sent when the task has ended.
+        call["records"] += 1
+        return True
+
+
+class GuardedFunction:
+    """Functions that get each other's values, with what is to be done where one of them fails.
+
+    ``check``: fails on a value that is none of the function's type, as Spark's worker would behind the function.
+    """
+
+    def __init__(
+        self,
+        functions: list[Callable[..., Any]],
+        check: Callable[[Any], Any] | None,
+        reports: Reports,
+    ) -> None:
+        self._first, *self._others = functions
+        self._check = check
+        self._reports = reports
+
+    def __call__(self, *values: Any, **named: Any) -> tuple[Any] | None:
+        try:
+            value = self._first(*values, **named)
+            for function in self._others:
+                value = function(value)
+            if self._check is not None:
+                self._check(value)
+        except StopIteration:
+            raise
+        except Exception as problem:
+            if not self._reports.add((*values, *named.values()), problem):
+                raise
+            return None
+        return (value,)
+
+
+def internal_text(value: Any, kind: str) -> str | None:
+    """The text of a value that a function got (`Arguments`).
+
+    Raises:
+        ValueError: rows can't be told by it.
+    """
+    if value is None:
+        return None
+    writer = _WRITERS.get(kind)
+    if writer is not None:
+        return writer(value)
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | decimal.Decimal):
+        return str(value)
+    raise ValueError(f"a {type(value).__name__} can't be named as {kind}")
+
+
+def _double(value: float) -> str:
+    if math.isnan(value):
+        return "NaN"
+    if math.isinf(value):
+        return "Infinity" if value > 0 else "-Infinity"
+    return repr(value)
+
+
+def _text(value: str) -> str:
+    if REPLACED in value:
+        raise ValueError("its text may be read from bytes that are none")
+    return value
+
+
+def _micros(value: datetime.datetime) -> str:
+    micros = round(value.replace(microsecond=0).timestamp()) * 1_000_000 + value.microsecond
+    again = TimestampType().fromInternal(micros)
+    if (again, again.fold) != (value, value.fold):
+        raise ValueError("its time can't be told from another one")
+    return str(micros)
+
+
+_WRITERS: Mapping[str, Callable[[Any], str]] = {
+    "float": _double,
+    "double": _double,
+    "string": _text,
+    "date": datetime.date.isoformat,
+    "timestamp": _micros,
+}

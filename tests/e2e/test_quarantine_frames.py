@@ -1,0 +1,362 @@
+"""Rows of DataFrames that Python functions fail on are set aside with their lineage: against a run in memory that does the same."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+from typer.testing import CliRunner
+
+from lineage.main import app as command_line
+from lineage_core.recipe.functions import FUNCTIONS_KEY
+from lineage_dataframes.trace.backward import trace_backward
+from lineage_emitter import LineageContext
+from lineage_store.recipes import read_recipe
+from lineage_store.url import open_store
+from tests.support.job_runs import CLI, STORE, judged, run_plain, run_program, write_job
+
+pytestmark = pytest.mark.e2e
+
+Capture = Callable[..., LineageContext]
+KEY = "0f" * 32
+
+
+@dataclass(frozen=True)
+class Traced:
+    """A row, and the lines that it was made from."""
+
+    key: str
+    value: Any
+    lines: frozenset[int]
+
+
+def parsed(text: str) -> int:
+    return int(text)
+
+
+def divided(value: int) -> int:
+    return 60 // (value % 4)
+
+
+def is_chosen(value: int) -> bool:
+    return [True, False, True][value % 4]
+
+
+def looked_up(key: str, value: int) -> int:
+    return {"a": 7, "b": 8, "c": 9}[key] + value
+
+
+def of_udf(function: Callable[..., Any], kind: str) -> Any:
+    return F.udf(function, kind, useArrow=False)
+
+
+def with_value(function: Callable[..., Any], *columns: str) -> Callable[[DataFrame], DataFrame]:
+    return lambda frame: frame.withColumn("v", of_udf(function, "int")(*columns))
+
+
+STEPS: dict[str, Callable[[DataFrame], DataFrame]] = {
+    "divided": with_value(divided, "v"),
+    "looked up": with_value(looked_up, "k", "v"),
+    "chained": lambda frame: frame.withColumn(
+        "v", of_udf(divided, "int")(of_udf(divided, "int")("v"))
+    ),
+    "chosen": lambda frame: frame.where(of_udf(is_chosen, "boolean")("v")),
+    "not used": lambda frame: frame.withColumn("w", of_udf(parsed, "int")("k")).drop("w"),
+    "sorted": lambda frame: frame.orderBy("v", "k"),
+    "union": lambda frame: frame.union(frame),
+    "grouped": lambda frame: frame.groupBy("k").agg(F.sum("v").cast("int").alias("v")),
+}
+VALUES: dict[str, Callable[[Traced], Any]] = {
+    "divided": lambda row: divided(row.value),
+    "looked up": lambda row: looked_up(row.key, row.value),
+    "chained": lambda row: divided(divided(row.value)),
+}
+
+
+def in_memory(steps: Sequence[str], lines: Sequence[str]) -> tuple[list[Traced], list[Traced]]:
+    """What a program gives, and what it sets aside."""
+    set_aside: list[Traced] = []
+
+    def each(of_row: Callable[[Traced], Any], rows: list[Traced]) -> Iterator[tuple[Traced, Any]]:
+        for row in rows:
+            try:
+                value = of_row(row)
+            except Exception:
+                set_aside.append(row)
+            else:
+                yield row, value
+
+    cells = [line.split(",") for line in lines]
+    rows = [Traced(key, text, frozenset([n])) for n, (key, text) in enumerate(cells, 1)]
+    rows = [
+        Traced(row.key, value, row.lines)
+        for row, value in each(lambda row: parsed(row.value), rows)
+    ]
+    for step in steps:
+        if step in VALUES:
+            rows = [Traced(row.key, v, row.lines) for row, v in each(VALUES[step], rows)]
+        elif step == "chosen":
+            rows = [row for row, chosen in each(lambda row: is_chosen(row.value), rows) if chosen]
+        elif step == "union":
+            # Each side calls the functions by itself.
+            rows, set_aside[:] = rows + rows, set_aside + set_aside
+        elif step == "grouped":
+            ordered = sorted(rows, key=lambda row: row.key)
+            rows = [
+                Traced(
+                    key,
+                    sum(row.value for row in group),
+                    frozenset[int]().union(*(row.lines for row in group)),
+                )
+                for key, found in groupby(ordered, key=lambda row: row.key)
+                for group in [list(found)]
+            ]
+    return rows, set_aside
+
+
+def drawn(seed: int) -> tuple[list[str], list[str]]:
+    draw = random.Random(seed)
+    lines = [f"{draw.choice('abcd')},{draw.randrange(40)}" for _ in range(draw.randrange(5, 40))]
+    for _ in range(draw.randrange(1, 4)):
+        lines.insert(draw.randrange(len(lines)), draw.choice(["a,two", "b,x", "c,1 2"]))
+    steps = [step for step, _ in groupby(draw.choices(list(STEPS), k=draw.randrange(1, 6)))]
+    if "grouped" in steps:
+        # Behind a shuffle Spark computes both sides of a union at once, or not.
+        first = steps.index("grouped")
+        steps = [*steps[: first + 1], *(s for s in steps[first + 1 :] if s != "union")]
+    return steps, lines
+
+
+def listed(folder: Path, app: str, *options: str) -> dict[str, Any]:
+    store = f"sqlite:///{folder / STORE}"
+    result = CliRunner().invoke(
+        command_line, ["--store", store, "quarantine", app, "--json", *options]
+    )
+    assert result.exit_code == 0, (result.output, result.exception)
+    found: dict[str, Any] = json.loads(result.stdout)
+    return found
+
+
+def lines_of(found: dict[str, Any]) -> set[int]:
+    return {
+        int(item["location"].rpartition(":")[2])
+        for record in found["records"]
+        for group in record["sources"]
+        for item in group["items"]
+    }
+
+
+def check_drawn(
+    capture: Capture, spark: SparkSession, folder: Path, seed: int, rows_traced: int
+) -> None:
+    steps, lines = drawn(seed)
+    source = folder / "lines.csv"
+    source.write_text("".join(f"{line}\n" for line in lines))
+    with capture(quarantine=1_000) as lc:
+        frame = spark.read.schema("k string, t string").csv(str(source))
+        frame = frame.select("k", of_udf(parsed, "int")("t").alias("v"))
+        for step in steps:
+            frame = STEPS[step](frame)
+        collected = [(row.k, row.v) for row in frame.collect()]
+        # Once more: what is set aside again is the same.
+        assert Counter((row.k, row.v) for row in frame.toLocalIterator()) == Counter(collected)
+        app = lc.app
+    expected, set_aside = in_memory(steps, lines)
+    verdict = judged(folder, app)
+    assert verdict.complete, verdict.reasons
+    assert Counter(collected) == Counter((row.key, row.value) for row in expected), (seed, steps)
+    found = listed(folder, app, "--limit", "1000")
+    assert lines_of(found) == {line for row in set_aside for line in row.lines}, (seed, steps)
+    assert all(record["exact"] for record in found["records"]), found
+    assert sum(entry["records"] for entry in found["operators"]) == len(set_aside), (seed, steps)
+    with open_store(f"sqlite:///{folder / STORE}") as store:
+        graph = store.graph(app)
+        (node, *_) = [n.node for n in graph.nodes() if n.op == "DataFrame.collect"]
+        recipe = read_recipe(graph, node)
+    assert recipe is not None
+    for key, value in list(dict.fromkeys(collected))[:rows_traced]:
+        witnesses = trace_backward(spark, recipe, [{"k": key, "v": value}])
+        ordinals = {int(n) + 1 for of in witnesses.rows.values() for n in of}
+        same = [row.lines for row in expected if (row.key, row.value) == (key, value)]
+        assert ordinals == frozenset[int]().union(*same), (seed, steps, key, value)
+
+
+@pytest.fixture(autouse=True)
+def key(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(FUNCTIONS_KEY, KEY)
+
+
+@pytest.mark.parametrize("seed", [0, 4])
+def test_what_is_left_and_what_is_set_aside(
+    capture: Capture, spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    check_drawn(capture, spark, tmp_path, seed, rows_traced=1)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("seed", range(5, 40))
+def test_more_of_what_is_left_and_set_aside(
+    capture: Capture, spark: SparkSession, tmp_path: Path, seed: int
+) -> None:
+    check_drawn(capture, spark, tmp_path, seed, rows_traced=4)
+
+
+# -- which rows, and where none --------------------------------------------------------------------
+
+CELLS = [
+    "0.0,a'b$,2024-10-27 02:30:00,2024-02-29,1.50,true",
+    '-0.0,"x ""y"" \\",1899-01-01 00:00:01,0033-02-01,-0.01,false',
+    "NaN,ü\U0001f600,2024-03-31 03:00:00.000001,9999-12-31,,true",
+    ",,,,,",
+    "1e300, , 2024-07-01 12:00:00,1970-01-01,99999.99,",
+]
+COLUMNS = "d double, s string, t timestamp, day date, c decimal(7,2), b boolean"
+
+
+def refused(*values: Any) -> int:
+    raise LookupError("none")
+
+
+def is_positive(value: float | None) -> bool:
+    if value == 0 and str(value).startswith("-"):
+        raise LookupError("a zero below zero")
+    return True
+
+
+def test_rows_are_named_by_arguments_of_any_kind(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "cells.csv"
+    source.write_text("".join(f"{line}\n" for line in CELLS), encoding="utf-8")
+    with capture(quarantine=9) as lc:
+        frame = spark.read.schema(COLUMNS).csv(str(source))
+        assert frame.select(of_udf(refused, "int")(*frame.columns)).collect() == []
+        counted = frame.where(of_udf(is_positive, "boolean")("d")).groupBy().count()
+        assert [row[0] for row in counted.collect()] == [len(CELLS) - 1]
+        app = lc.app
+    found = listed(tmp_path, app)
+    lines = [lines_of({"records": [record]}) for record in found["records"]]
+    # One zero is not the other.
+    assert sorted(map(sorted, lines)) == [[1], [2], [2], [3], [4], [5]], found
+    assert {entry["records"] for entry in found["operators"]} == {5, 1}
+
+
+def test_where_none_are_set_aside_a_failing_row_ends_the_job(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "lines.csv"
+    source.write_text("a,x\nb,1\nc,x\n")
+
+    def frame(function: Any) -> DataFrame:
+        return spark.read.schema("k string, t string").csv(str(source)).select(function("t"))
+
+    number = of_udf(parsed, "int")
+    with capture(quarantine=2) as lc:
+        assert frame(number).count() == 3
+        assert [row[0] for row in frame(number).collect()] == [1]
+        # Others would have to come in the place of the row.
+        with pytest.raises(Exception, match="invalid literal"):
+            frame(number).limit(2).collect()
+        with pytest.raises(Exception, match="invalid literal"):
+            frame(number.asNondeterministic()).collect()
+        app = lc.app
+    assert lines_of(listed(tmp_path, app)) == {1, 3}
+    number = of_udf(parsed, "int")
+    with capture(quarantine=1), pytest.raises(Exception, match="had set aside 1 records"):
+        frame(number).collect()
+    for settings in ({"quarantine": 2, "values": False}, {}):
+        with capture(**settings), pytest.raises(Exception, match="invalid literal"):
+            frame(number).collect()
+
+
+# -- by the command --------------------------------------------------------------------------------
+
+JOB = """
+import sys
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false").getOrCreate()
+spark.conf.set("spark.sql.shuffle.partitions", "2")
+table = spark.read.schema("city string, amount string").csv(sys.argv[1])
+
+
+def parsed(text):
+    return int(text)
+
+
+def half(number):
+    return 12 // number
+
+
+numbers = table.select("city", F.udf(parsed, "int", useArrow=False)("amount").alias("n")).cache()
+halves = numbers.withColumn("h", F.udf(half, "int", useArrow=False)("n"))
+halves.groupBy("city").agg(F.sum("h").alias("total")).write.csv(sys.argv[2] + "/totals")
+numbers.write.csv(sys.argv[2] + "/numbers")
+"""
+LINES = ["Oslo,4", "Rome,3", "Oslo,two", "Lima,0", "Oslo,6", "Rome,x"]
+MENDED = ["Oslo,4", "Rome,3", "Oslo,2", "Lima,1", "Oslo,6"]
+REPAIR = """
+CHANGED = {"two": "2", "0": "1"}
+
+def repaired(row):
+    amount = CHANGED.get(row["amount"])
+    return row | {"amount": amount} if amount else None
+
+def left(row):
+    return row
+"""
+
+
+def written(folder: Path) -> list[str]:
+    return sorted(
+        line for part in folder.glob("*.csv") for line in part.read_text("utf-8").splitlines()
+    )
+
+
+@pytest.mark.long
+def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(tmp_path: Path) -> None:
+    write_job(tmp_path, JOB)
+    (tmp_path / "repair.py").write_text(REPAIR)
+    (tmp_path / "in.csv").write_text("\n".join(LINES) + "\n")
+    (tmp_path / "mended.csv").write_text("\n".join(MENDED) + "\n")
+    env = {FUNCTIONS_KEY: KEY}
+    failed = run_program(tmp_path, [*CLI, "run", "job.py", "in.csv", "plain"], env)
+    assert failed.returncode != 0
+    job = [*CLI, "run", "job.py", "in.csv", "out"]
+    ran = run_program(tmp_path, job, env | {"LINEAGE_QUARANTINE": "5"})
+    assert ran.returncode == 0, ran.stderr
+    assert "3 records were set aside" in ran.stderr
+    assert written(tmp_path / "out/numbers") == ["Lima,0", "Oslo,4", "Oslo,6", "Rome,3"]
+    assert written(tmp_path / "out/totals") == ["Oslo,5", "Rome,4"]
+    found = json.loads(run_program(tmp_path, [*CLI, "quarantine", "--json"], env).stdout)
+    assert {entry["operator"].split()[0]: entry["records"] for entry in found["operators"]} == {
+        "parsed": 2,
+        "half": 1,
+    }
+    assert lines_of(found) == {3, 4, 6}
+    assert all(record["exact"] for record in found["records"])
+    plain = run_plain(tmp_path, "job.py", "mended.csv", "plain")
+    assert plain.returncode == 0, plain.stderr
+    replay = [*CLI, "replay", "--quarantined", "--json", "--with"]
+    mended = run_program(tmp_path, [*replay, "repair.py:repaired", "--to", "again"], env)
+    assert mended.returncode == 0, mended.stderr
+    by_name = {Path(one["to"]).name: one for one in json.loads(mended.stdout)["outputs"]}
+    assert {name: one["repaired"] for name, one in by_name.items()} == {"totals": 3, "numbers": 3}
+    assert json.loads(mended.stdout)["reasons"] == []
+    for name in ("totals", "numbers"):
+        assert written(tmp_path / "out" / name) != written(tmp_path / "plain" / name)
+        assert written(tmp_path / "again" / name) == written(tmp_path / "plain" / name)
+    still = run_program(tmp_path, [*replay, "repair.py:left", "--to", "other"], env)
+    assert (still.returncode, "invalid literal for int" in still.stderr) == (2, True), still.stderr
+    # Without the key the functions can't be run again.
+    refused = run_program(tmp_path, [*replay, "repair.py:repaired", "--to", "third"])
+    assert (refused.returncode, "no key was given" in refused.stderr) == (2, True), refused.stderr
