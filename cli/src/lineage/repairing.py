@@ -64,8 +64,9 @@ def repair_frames(url: str, repair: str, to: str, app: str, *, as_json: bool) ->
             check_new_folder(folder, paths_of_recipe(recipe))
             check_files_allowed(recipe, reader)
         repaired: list[int] = []
-        parent = os.path.realpath(written_folder() or tempfile.gettempdir())
         with spark_session() as spark, reading_by(reader):
+            # Where it is confined, it writes to one folder alone.
+            parent = os.path.realpath(written_folder() or tempfile.gettempdir())
             set_aside = set_aside_sources(spark, recipes.set_aside)
             outputs = [
                 output for output in recipes.named(folder) if set_aside.reaches(output.recipe)

@@ -11,6 +11,8 @@ from lineage_store.rerun_plan import RaisedError
 
 ERRORS_MAX = 100
 """Errors that one is traced back to."""
+ERROR_CHARS_MAX = 500
+"""Characters that are kept of the error of a record that is set aside."""
 MESSAGE_MAX = 10_000
 """Characters of what an error says."""
 _TRACEBACK = re.compile(

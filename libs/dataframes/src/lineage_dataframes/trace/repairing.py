@@ -192,8 +192,9 @@ def _leaves_out(node: Any, conditions: Sequence[Expression]) -> bool:
 def _is_any_of(condition: Expression, conditions: Sequence[Expression]) -> bool:
     if condition in conditions:
         return True
-    is_or = isinstance(condition, Call) and condition.fn == "or"
-    return is_or and all(_is_any_of(part, conditions) for part in condition.args)
+    if not (isinstance(condition, Call) and condition.fn == "or"):
+        return False
+    return all(_is_any_of(part, conditions) for part in condition.args)
 
 
 def _check(spark: SparkSession, recipe: Recipe) -> None:

@@ -15,6 +15,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 from queue import Empty, SimpleQueue
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -172,7 +173,7 @@ class SetAsideRows:
         first = max(taken, default=0) + 1
         by_id = {column.id: column.name for column in below}
         numbers, errors = list[Expression](), list[Expression]()
-        for number, (values, error) in enumerate(self.calls.items(), 1):
+        for number, (values, error) in enumerate(islice(self.calls.items(), CALLS_MAX), 1):
             is_call = self._is_call(values)
             numbers += [is_call, Literal(str(number), "int")]
             errors += [is_call, Literal(error, "string")]
@@ -190,10 +191,10 @@ class SetAsideRows:
             (SET_ASIDE_ERROR, "string"),
         ]
         columns = tuple(Attribute(first + n, *named) for n, named in enumerate(described))
-        values = (*self.arguments, Call("case", tuple(numbers)), Call("case", tuple(errors)))
+        expressions = (*self.arguments, Call("case", tuple(numbers)), Call("case", tuple(errors)))
         kept = plan[: self.below + 1]
         left_out = Filter(below, self.below, self.condition())
-        return pruned([*kept, left_out, Project(columns, len(kept), values)])
+        return pruned([*kept, left_out, Project(columns, len(kept), expressions)])
 
     def recipe(self, of: Recipe, plan: Sequence[Node]) -> Recipe:
         """The recipe of these rows. ``of``: the action's, ``plan``: its nodes before it was pruned."""

@@ -17,8 +17,7 @@ from pyspark import TaskContext
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from lineage_emitter.failures import in_words
-from lineage_emitter.worker.quarantine import ERROR_CHARS_MAX
+from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
 
 KEPT = "__lineage_kept"
 """The one field of what a guarded function gives."""
@@ -43,7 +42,8 @@ def guarded(
         chain: name, type and code of each function, the innermost first: the next one gets its value.
     """
     serializer = CPickleSerializer()
-    functions, returns = [], None
+    functions: list[Callable[..., Any]] = []
+    returns: Any = None
     for code in chain[2::3]:
         loaded = serializer.loads(code)
         if hasattr(loaded, "value"):

@@ -14,7 +14,7 @@ import numpy as np
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_core.contract.verdict import QUARANTINE
-from lineage_emitter.failures import in_words
+from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.by_record import ByRecord, stop_iteration_error
 from lineage_emitter.worker.partition_inputs import NumberedRecords
@@ -28,8 +28,6 @@ from lineage_emitter.worker.recorders import (
 if TYPE_CHECKING:
     from lineage_emitter.worker.culprits import PositionRun
     from lineage_emitter.worker.segment import Segment
-
-ERROR_CHARS_MAX = 500
 
 
 def quarantine_of(node: str) -> str:
