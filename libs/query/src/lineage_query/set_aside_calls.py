@@ -72,10 +72,13 @@ def _value(equal: Expression) -> str:
     assert isinstance(equal, Call)
     if equal.fn == "is null":
         return "NULL"
-    value = equal.args[1]
+    argument, value = equal.args
     if isinstance(value, Call):
         (micros,) = value.args
         assert isinstance(micros, Literal)
         return f"{value.fn}({micros.value})"
     assert isinstance(value, Literal)
-    return repr(value.value) if value.type == "string" else str(value.value)
+    # Zeros and NaN are compared as texts.
+    is_number = isinstance(argument, Call) and value.value in {"0.0", "-0.0", "NaN"}
+    is_text = value.type == "string" and not is_number
+    return repr(value.value) if is_text else str(value.value)

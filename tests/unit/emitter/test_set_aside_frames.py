@@ -1,0 +1,113 @@
+"""Recipes of rows that a Python function of a DataFrame failed on, as they are written and read."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_core.recipe.plan import (
+    Attribute,
+    Call,
+    Column,
+    Filter,
+    Node,
+    OpaqueExpression,
+    Project,
+    Scan,
+)
+from lineage_dataframes.rewrite.building import Builder
+from lineage_dataframes.trace.repairing import TRUE, without_set_aside
+from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, balanced
+from lineage_query.set_aside_calls import failed_calls
+
+pytestmark = pytest.mark.unit
+
+COLUMNS = (Attribute(1, "k", "string"), Attribute(2, "d", "double"), Attribute(3, "t", "timestamp"))
+SCAN = Scan(COLUMNS, 0, ("k", "d", "t"))
+SOURCE = Source("csv", ("file:/in.csv",), "", files=(File("file:/in.csv", 1, 1),))
+CALLS = {
+    ("it's", "-0.0", "5"): "ValueError: no",
+    (None, "1.5", None): "KeyError: 7",
+}
+
+
+def rows(calls: Any) -> SetAsideRows:
+    arguments = tuple(Column(column.id) for column in COLUMNS)
+    types = tuple(column.type for column in COLUMNS)
+    return SetAsideRows(9, "outer(inner)", 0, arguments, types, calls)
+
+
+def recipe_of(plan: list[Node]) -> Recipe:
+    return Recipe("4.1", {}, (SOURCE,), tuple(plan), Output(kind="files", action="write"))
+
+
+def output(left_out: SetAsideRows) -> Recipe:
+    """What a job wrote that left rows out, beside rows that its own filter left out."""
+    kept = Filter(COLUMNS, 0, Call("not", (left_out.condition(),)))
+    own = Filter(COLUMNS, 1, Call("not", (Call("is null", (Column(1),)),)))
+    return recipe_of([SCAN, kept, own])
+
+
+def test_calls_are_read_as_they_failed() -> None:
+    recipe = rows(CALLS).recipe(output(rows(CALLS)), [SCAN])
+    recipe = Recipe.from_json(recipe.to_json())
+    assert recipe.output.action == QUARANTINE
+    assert [column.name for column in recipe.columns] == [
+        "k",
+        "d",
+        "t",
+        "lineage_call",
+        "lineage_error",
+    ]
+    node = SimpleNamespace(
+        kind="frame", op=QUARANTINE, node="4", name="outer(inner) of write", call_site="job.py:9"
+    )
+    graph = SimpleNamespace(
+        recipe=lambda _: recipe.to_json(),
+        **dict.fromkeys(("sink_files", "record_files", "splits", "links"), lambda *_: ()),
+    )
+    opened: Any = SimpleNamespace(nodes=[node], graph=graph)
+    first, second = failed_calls(opened)
+    assert first.what == (
+        'outer(inner("it\'s", -0.0, timestamp_micros(5))) of write at job.py:9: ValueError: no'
+    )
+    assert second.what.startswith("outer(inner(NULL, 1.5, NULL)) of write")
+    assert (second.node, second.condition) == ("4", "lineage_call = 2")
+
+
+def test_a_condition_tells_a_zero_from_the_other_and_a_time_by_its_microseconds() -> None:
+    builder = Builder(recipe_of([SCAN]))
+    builder.build(0, ids=False)
+    text = builder.writer().of(rows(CALLS).condition())
+    assert "(cast(c2 AS string) <=> '-0.0')" in text
+    assert "timestamp_micros(CAST('5' AS bigint))" in text
+    assert "(c1 is null)" in text
+
+
+def test_the_plan_as_the_program_made_it_keeps_its_own_filters() -> None:
+    left_out = rows(CALLS)
+    recipe, set_aside = output(left_out), left_out.recipe(output(left_out), [SCAN])
+    plan = without_set_aside(recipe, [set_aside]).plan
+    assert plan[1] == Filter(COLUMNS, 0, TRUE)
+    assert plan[2] == recipe.plan[2]
+    # Of several functions that Spark calls at once.
+    other = rows({("b", "2.0", None): "KeyError: 8"})
+    both = Call("not", (balanced("or", [left_out.condition(), other.condition()]),))
+    together = recipe_of([SCAN, Filter(COLUMNS, 0, both)])
+    parts = [one.recipe(together, [SCAN]) for one in (left_out, other)]
+    assert without_set_aside(together, parts).plan[1] == Filter(COLUMNS, 0, TRUE)
+    assert without_set_aside(together, parts[:1]) == together
+
+
+def test_too_many_calls_are_not_named() -> None:
+    many = rows({(str(n), "1.0", None): "no" for n in range(CALLS_MAX + 1)})
+    assert isinstance(many.condition(), OpaqueExpression)
+    last = many.nodes([SCAN])[-1]
+    assert isinstance(last, Project)
+    errors = last.expressions[-1]
+    assert isinstance(errors, Call)
+    assert len(errors.args) == 2 * CALLS_MAX
