@@ -24,7 +24,7 @@ from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
 from tests.support.job_runs import CLI, STORE, judged, run_plain, run_program, write_job
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 Capture = Callable[..., LineageContext]
 KEY = "0f" * 32
@@ -216,7 +216,6 @@ def test_what_is_left_and_what_is_set_aside(
     check_drawn(capture, spark, tmp_path, seed, rows_traced=1)
 
 
-@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5, 40))
 def test_more_of_what_is_left_and_set_aside(
     capture: Capture, spark: SparkSession, tmp_path: Path, seed: int
@@ -326,7 +325,6 @@ def written(folder: Path) -> list[str]:
     )
 
 
-@pytest.mark.long
 def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(tmp_path: Path) -> None:
     write_job(tmp_path, JOB)
     (tmp_path / "repair.py").write_text(REPAIR)
