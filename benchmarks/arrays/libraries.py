@@ -159,5 +159,5 @@ def library_row(shape: tuple[int, int], pairs: int) -> dict[str, Any]:
         "plain_s": statistics.median(plain.seconds),
         "recorded_over_plain": ratio(plain, recorded),
         "question_ms": {name: 1e3 * in_turns(ask, pairs=3)[0].seconds[-1] for name, ask in questions.items()},
-        "same": bool(np.array_equal(made.fluxes.value, expected.fluxes) and np.array_equal(made.segments.value, expected.segments)),
+        "same": bool(np.array_equal(made.fluxes.current, expected.fluxes) and np.array_equal(made.segments.current, expected.segments)),
     }  # fmt: skip

@@ -68,14 +68,14 @@ def _genomics_panels() -> list[Panel]:
 def _library_panels() -> list[Panel]:
     image = libraries.exposure(EXPOSURES)
     recording, made = libraries.traced(image)
-    star = int(np.argmax(made.fluxes.value))
+    star = int(np.argmax(made.fluxes.current))
     trace = recording.back(made.fluxes, star, until={"sky": made.sky, "clean": made.clean})
     whole = recording.back(made.fluxes, star, until={"sky": made.sky})
     x, y = (round(float(at)) for at in made.places[star])
-    segments = made.segments.value
+    segments = made.segments.current
     return [
         ("segments: the star", segments > 0, segments == segments[y, x]),
-        ("clean: the pixels of its flux", made.clean.value, trace.cells["clean"].mask()),
+        ("clean: the pixels of its flux", made.clean.current, trace.cells["clean"].mask()),
         ("exposure: what they were made from", image, whole.cells["exposure"].mask()),
     ]
 

@@ -100,7 +100,7 @@ def numpy_row(shape: Shape2, pairs: int) -> dict[str, Any]:
         ]
 
     same = all(
-        np.array_equal(ours.value, numpys) and np.array_equal(names, numpys)
+        np.array_equal(ours.current, numpys) and np.array_equal(names, numpys)
         for ours, names, numpys in zip(recorded(), named(), plain(), strict=True)
     )
     times = in_turns(plain, named, recorded, pairs=pairs)

@@ -39,7 +39,7 @@ def held_against_what_changes(
     plain = np.asarray(program(VALUES.copy()))
     assert (plain.dtype, plain.shape) == (result.dtype, result.shape)
     # Sums of chunks are added in another order.
-    np.testing.assert_allclose(result.value, plain, rtol=1e-9)
+    np.testing.assert_allclose(result.current, plain, rtol=1e-9)
     (changed,) = dependences(program, [VALUES])
     changed = changed.reshape(VALUES.size, plain.size)
     trace = recording.back(result, choices=True)

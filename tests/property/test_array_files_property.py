@@ -97,5 +97,5 @@ def test_cells_stay_what_they_are(
             trace = recording.back(loaded, cell)
             [origin] = trace.cells["source"].coordinates().tolist()
             assert trace.exact
-            assert values[tuple(origin)] == loaded.value[cell] == whole.value[cell]
+            assert values[tuple(origin)] == loaded.current[cell] == whole.current[cell]
             assert again.back(whole, cell).cells[read_as].coordinates().tolist() == [list(cell)]

@@ -119,7 +119,7 @@ def test_lineage_is_that_of_one_process(program: list[Step]) -> None:
     assert [node.number for node in nodes] == list(range(len(nodes)))
     assert all(edge.node.number < node.number for node in nodes for edge in node.inputs)
     for expected, array in zip(alone, home, strict=True):
-        np.testing.assert_array_equal(array.value, expected.value)
+        np.testing.assert_array_equal(array.current, expected.current)
         assert array.is_number == expected.is_number
         for choices in (False, True):
             for cell in range(expected.size):
@@ -146,7 +146,7 @@ def test_forked_processes_give_their_results_back() -> None:
         with pytest.raises(UntracedError, match=r"float .* another process"):
             pool.submit(float, array[0]).result()
     assert recording.back(half, 1).cells["x"].positions().tolist() == [2]
-    assert (highest.is_number, float(highest.value)) == (True, 3.0)
+    assert (highest.is_number, float(highest.current)) == (True, 3.0)
     both = half + recording.source("y", np.ones(2))
     assert sorted(recording.back(both).cells) == ["x", "y"]
 

@@ -101,7 +101,7 @@ def test_no_trace_that_says_complete_misses_a_size(
     assert (before.complete, recording.flow.leaks) == (True, [])
     result = program(x, z)
     plain = program(X, Z)
-    np.testing.assert_array_equal(result.value, plain)
+    np.testing.assert_array_equal(result.current, plain)
     trace = recording.back(result)
     assert "x" not in trace.cells
     # Whatever is read, also where this draw of a size would not change.

@@ -155,7 +155,7 @@ def check(names: list[str], call: Callable[[Any], Any], array: npt.NDArray[Any])
             return
         assert plain.dtype == result.dtype
         assert plain.shape == result.shape
-        assert same(plain, result.value).all(), names
+        assert same(plain, result.current).all(), names
         (changed,) = dependences(call, [array])
         changed = changed.reshape(array.size, plain.size)
         traces = [
@@ -254,7 +254,7 @@ def followed(name: str, call: Step, draws: int = 0) -> None:
         warnings.simplefilter("ignore")
         result = call(recording.source("flux", array))
         plain = call(array.copy())
-        assert same(plain, result.value).all()
+        assert same(plain, result.current).all()
         trace = recording.back(result, choices=True)
         assert (trace.exact, trace.complete) == (True, True)
         assert recording.flow.leaks == []

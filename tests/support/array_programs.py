@@ -93,7 +93,7 @@ class Pipeline:
             columns = ["sx", "my"] if self.features == "grouped" else None
             rows = lc.rdd(made) if isinstance(made, DataFrame) else made
             table = recording.rows_of("features", rows, columns)
-        self.order = table.value[:, 0].tolist()
+        self.order = table.current[:, 0].tolist()
         scores: Any = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
         frame = recording.frame(spark, folder / "scores.parquet", scores, ["tag", "score"])
         store_recording(recording, "model", url)

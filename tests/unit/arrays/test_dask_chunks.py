@@ -55,7 +55,7 @@ def test_a_trace_through_chunks_is_that_of_the_array() -> None:
     y = (plain[:, 1:] + plain[:, :-1]) * 2
     for made, expected in ((chunks.sum(axis=0), y.sum(axis=0)), (chunks.T @ chunks, y.T @ y)):
         result = made.compute(scheduler="threads")
-        np.testing.assert_allclose(result.value, expected.value)
+        np.testing.assert_allclose(result.current, expected.current)
         for cell in np.ndindex(expected.shape):
             trace, reference = chunked.back(result, cell), whole.back(expected, cell)
             assert (trace.exact, trace.complete) == (reference.exact, reference.complete)

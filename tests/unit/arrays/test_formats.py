@@ -133,7 +133,7 @@ def test_files_have_the_coordinates_that_their_library_gives(kind: str, store: G
     os.rename(_top_of(name), _top_of(kept := name.replace(top, "kept", 1)))
     writing = Recording()
     values = writing.load(kept)
-    assert np.array_equal(values.value, COUNTS)
+    assert np.array_equal(values.current, COUNTS)
     moved = np.roll(values, 1, axis=0)
     out = WRITERS[kind](moved)
     writing.saved(out, moved)

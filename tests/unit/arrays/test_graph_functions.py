@@ -31,7 +31,7 @@ def test_a_function_is_traced_as_a_recording_is() -> None:
     recording = Recording()
     smoothed = smooth(recording.source("image", IMAGE))
     np.testing.assert_array_equal(
-        version.array(spots), (smoothed.value > smoothed.value.mean() + 1)
+        version.array(spots), (smoothed.current > smoothed.current.mean() + 1)
     )
     for cell in np.ndindex(*version.array(result).shape):
         between = version.back(spots, cell[::-1]).cells["image"]

@@ -114,7 +114,7 @@ def test_functions_are_traced_exactly(library: ModuleType, name: str) -> None:
     recording = Recording()
     with tracing("skylib"):
         made = function(recording.source("image", values))
-    assert np.array_equal(made.value, function(values))
+    assert np.array_equal(made.current, function(values))
     expected = dependences(function, [values])[0]
     found = related(recording, made)
     # A draw may not show each cell of a median or a minimum.
@@ -131,7 +131,7 @@ def test_choices_through_a_library(library: ModuleType) -> None:
     recording = Recording()
     with tracing("skylib"):
         made = function(recording.source("image", values))
-    assert np.array_equal(made.value, function(values))
+    assert np.array_equal(made.current, function(values))
     assert recording.back(made).chosen_by
     assert not (dependences(function, [values])[0] & ~related(recording, made, choices=True)).any()
 
@@ -140,7 +140,7 @@ def test_a_compiled_function_is_a_black_box(library: ModuleType) -> None:
     recording = Recording()
     with tracing("skylib"):
         made = library.convolved(recording.source("image", image_of((5, 6))))
-    assert np.array_equal(made.value, library.convolved(image_of((5, 6))))
+    assert np.array_equal(made.current, library.convolved(image_of((5, 6))))
     trace = recording.back(made, (2, 2))
     assert trace.cells["image"].is_whole
     assert not trace.exact
@@ -227,7 +227,7 @@ def test_results_of_a_black_box() -> None:
     assert set(recording.back(found["both"][0], 0).cells) == {"image", "right"}
     assert black_box(np.sort)([3, 1]).tolist() == [1, 3]
     assert not recording.flow.leaks
-    assert black_box(lambda x: float(x[0]))(left) == left.value[0]
+    assert black_box(lambda x: float(x[0]))(left) == left.current[0]
     assert recording.flow.leaks
     assert not recording.back(found["total"] * 2).complete
 
@@ -241,7 +241,7 @@ def test_a_black_box_writes_into_its_arguments() -> None:
     other = recording.source("other", np.arange(3.0))
     row, before = image[0], image + 0
     black_box(fill)(image, other)
-    assert row.value.tolist() == [3.0, 3.0]
+    assert row.current.tolist() == [3.0, 3.0]
     assert recording.back(row, 0).cells["other"].is_whole
     assert "other" not in recording.back(before).cells
     with pytest.raises(UntracedError, match="the same memory"):
@@ -257,7 +257,7 @@ def test_the_flat_view_of_an_array_in_one_piece() -> None:
     image = recording.source("image", image_of((2, 3)))
     assert recording.back(image.flat, 4).cells["image"].coordinates().tolist() == [[1, 1]]
     image.flat[4] = image.flat[0]
-    assert image.value[1, 1] == image.value[0, 0]
+    assert image.current[1, 1] == image.current[0, 0]
     assert recording.back(image, (1, 1)).cells["image"].coordinates().tolist() == [[0, 0]]
     with pytest.raises(UntracedError, match="flat"):
         _ = image.T.flat
@@ -291,14 +291,14 @@ def test_an_operator_of_a_recording_and_arrays_in_between() -> None:
     made = doubled
     for strategies in ((), (Strategy(Mode.FULL, Encoding.MANY),)):
         made = recording.run(Kept(), doubled, strategies=strategies)
-        assert np.array_equal(made.value, values * 2)
+        assert np.array_equal(made.current, values * 2)
         trace = recording.back(made + 1, (1, 2))
         assert trace.cells["image"].coordinates().tolist() == [[1, 2]]
         assert trace.chosen_by
         assert recording.back(made, (1, 2), choices=True).cells["image"].is_whole
         ended = recording.back(made + 1, (1, 2), until={"doubled": doubled})
         assert list(ended.cells) == ["doubled"]
-        assert ended.values["doubled"] is doubled.value
+        assert ended.values["doubled"] is doubled.current
     with pytest.raises(ArrayLineageError, match="has this name"):
         recording.back(made, until={"image": doubled})
     with pytest.raises(ArrayLineageError, match="another recording"):
@@ -315,7 +315,7 @@ def test_writes_at_traced_indices() -> None:
     recording = Recording()
     sources = [recording.source(str(at), one) for at, one in enumerate(arrays)]
     made = written(*sources)
-    assert np.array_equal(made.value, written(*arrays))
+    assert np.array_equal(made.current, written(*arrays))
     for at, changes in enumerate(dependences(written, arrays)):
         for cell in range(made.size):
             trace = recording.back(made, np.unravel_index(cell, made.shape))

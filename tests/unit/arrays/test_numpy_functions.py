@@ -315,7 +315,7 @@ def test_mapping_is_what_changes(at: int) -> None:
     case = PLAIN[at]
     result, arrays, ways = traces(case, choices=False)
     with np.errstate(all="ignore"):
-        assert same(np.asarray(case.call(*arrays)), result.value).all()
+        assert same(np.asarray(case.call(*arrays)), result.current).all()
         changed = dependences(case.call, arrays)
     for array, said, seen in zip(arrays, matrices(ways), changed, strict=True):
         assert not (seen.reshape(said.shape) & ~said).any(), (
@@ -336,7 +336,7 @@ def test_choice_is_among_what_took_part(at: int) -> None:
     result, arrays, every = traces(case, choices=True)
     _, _, chosen = traces(case, choices=False)
     with np.errstate(all="ignore"):
-        assert same(np.asarray(case.call(*arrays)), result.value).all()
+        assert same(np.asarray(case.call(*arrays)), result.current).all()
         changed = dependences(case.call, arrays)
     for said, seen, witness in zip(matrices(every), changed, matrices(chosen), strict=True):
         assert not (seen.reshape(said.shape) & ~said).any()

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from lineage_arrays import ArrayLineageError, CellError, Cells, ModeError
+from lineage_arrays import ArrayLineageError, CellError, Cells, ModeError, Recording
 from lineage_arrays.operators import (
     Encoding,
     Mode,
@@ -261,3 +261,28 @@ def test_a_mapping_of_payloads_of_other_arrays_is_refused() -> None:
     version = graph.run({"values": [0.0, 5.0, 1.0, 1.0]}, {step: [Strategy(Mode.COMP)]})
     with pytest.raises(ModeError, match="a mapping of"):
         version.back(step, np.s_[1])
+
+
+class OfEachCell(Operator):
+    """Writes with one array for all cells, whose coordinates it changes."""
+
+    def supported_modes(self) -> frozenset[Mode]:
+        return frozenset({Mode.FULL})
+
+    def run(self, row: Any, modes: frozenset[Mode]) -> Any:
+        cell, mask = np.zeros((1, 1), np.int64), np.zeros(4, np.bool_)
+        for at in range(4):
+            cell[0] = at
+            mask[:] = False
+            mask[at] = True
+            self.lwrite(cell, mask)
+        return row * 2
+
+
+@pytest.mark.parametrize("strategy", FULL)
+def test_an_operator_may_use_its_arrays_again(strategy: Strategy) -> None:
+    recording = Recording()
+    row = recording.source("row", np.arange(4.0))
+    made = recording.run(OfEachCell(), row, strategies=[strategy])
+    for at in range(4):
+        assert recording.back(made, at).cells["row"].positions().tolist() == [at]

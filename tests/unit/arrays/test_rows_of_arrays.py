@@ -236,8 +236,8 @@ def test_files_of_rows_hold_arrays_as_they_are(values: Any, store: GraphStore) -
     recording = Recording()
     recording.frame(Files(), "made.parquet", recording.source("given", values))
     again = Recording().load("made.parquet")
-    np.testing.assert_array_equal(again.value, values)
-    assert again.value.dtype.kind == values.dtype.kind
+    np.testing.assert_array_equal(again.current, values)
+    assert again.current.dtype.kind == values.dtype.kind
 
 
 def test_what_makes_no_rows_is_refused_before_it_is_written(tmp_path: Path) -> None:

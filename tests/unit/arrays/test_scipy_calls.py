@@ -51,7 +51,7 @@ def test_a_traced_array_is_written_into() -> None:
     recording, x = traced(values)
     row = x[1]
     assert ndimage.convolve1d(x, [1, 2, 1], output=x) is x
-    assert np.array_equal(x.value, scipy.ndimage.convolve1d(values, [1, 2, 1]))
+    assert np.array_equal(x.current, scipy.ndimage.convolve1d(values, [1, 2, 1]))
     assert recording.back(row, 1).cells["x"].coordinates().tolist() == [[1, 0], [1, 1], [1, 2]]
 
 
@@ -88,15 +88,15 @@ def test_values_are_never_overwritten(as_keyword: bool) -> None:
     _, x = traced(before)
     given = {"overwrite_a": True} if as_keyword else {}
     result = linalg.inv(x, *([] if as_keyword else [True]), **given)
-    assert np.array_equal(x.value, before)
-    assert np.allclose(result.value @ before, np.eye(4))
+    assert np.array_equal(x.current, before)
+    assert np.allclose(result.current @ before, np.eye(4))
 
 
 def test_values_that_leave_are_never_overwritten() -> None:
     before = np.asfortranarray(RANDOM.random((4, 4)))
     _, x = traced(before)
     scipy.linalg.inv(x, overwrite_a=True)
-    assert np.array_equal(x.value, before)
+    assert np.array_equal(x.current, before)
 
 
 def test_values_that_leave_into_scipy_name_the_program() -> None:
@@ -152,9 +152,9 @@ def test_results_keep_their_form() -> None:
     assert isinstance(vectors, TracedArray)
     places, said = signal.find_peaks(x[0] * 0 + np.array([0.0, 1.0, 0.0]), height=0.5)
     assert isinstance(said["peak_heights"], TracedArray)
-    assert places.value.tolist() == [1]
+    assert places.current.tolist() == [1]
     assert [int(part) for part in ndimage.maximum_position(x)] == [
-        int(part) for part in np.unravel_index(x.value.argmax(), (3, 3))
+        int(part) for part in np.unravel_index(x.current.argmax(), (3, 3))
     ]
 
 

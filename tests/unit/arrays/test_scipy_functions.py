@@ -332,7 +332,7 @@ def check(case: Case) -> set[str]:
     exact = all(way.exact for of_array in of_arrays for way in of_array)
     shown = [exact and array.dtype.kind == "f" for array in arrays]
     with np.errstate(all="ignore"):
-        assert same(np.asarray(case.call(*arrays)), result.value).all()
+        assert same(np.asarray(case.call(*arrays)), result.current).all()
         for seed in range(SEEDS):
             for at, changes in enumerate(dependences(case.call, arrays, seed)):
                 seen[at] |= changes.reshape(said[at].shape)
@@ -377,7 +377,7 @@ def test_what_is_traced_by_all_cells_says_so() -> None:
             recording, arrays = Recording(), case.arrays()
             sources = [recording.source(f"a{n}", one) for n, one in enumerate(arrays)]
             result = case.call(*sources)
-            assert same(np.asarray(case.call(*arrays)), result.value).all(), case.covers
+            assert same(np.asarray(case.call(*arrays)), result.current).all(), case.covers
             trace = recording.back(result)
             assert result.size == 0 or not trace.exact, case.covers
             assert result.size == 0 or all(cells.is_whole for cells in trace.cells.values())

@@ -193,7 +193,7 @@ def _plain_leaf(leaf: Any) -> Any:
 
 def value_of(operand: Operand) -> Any:
     """The value of an operand as NumPy has it: an array, or a number."""
-    return operand.value[()] if operand.is_number else operand.value
+    return operand.current[()] if operand.is_number else operand.current
 
 
 def frozen(argument: Any) -> Any:

@@ -11,7 +11,7 @@ import numpy as np
 from lineage_arrays.calls import frozen, operands, plain
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import UntracedError
-from lineage_arrays.mappings import AllToAll, Boxes, Choice, Gather, Mapping, Span, cell_by_cell
+from lineage_arrays.mappings import AllToAll, Boxes, Choice, Gather, Mapping, Span, leading_axes
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
 Part: TypeAlias = Any
@@ -23,14 +23,15 @@ def read(array: Operand, index: Any, value: AnyArray) -> list[Input]:
     Raises:
         UntracedError: traced arrays stand in the index in a way that is not followed.
     """
-    source, target = array.value.shape, value.shape
+    source, target = array.current.shape, value.shape
     if isinstance(index, str) or (isinstance(index, list) and index and isinstance(index[0], str)):
-        return [Input(array, cell_by_cell(source, target))]
+        # Cells of a field may be arrays themselves.
+        return [Input(array, leading_axes(source, target))]
     parts = list(index) if isinstance(index, tuple) else [index]
     if all(map(_is_basic, parts)):
         return [Input(array, _slices(source, target, parts))]
     chosen = frozen(plain(index))
-    size = array.value.size
+    size = array.current.size
     inputs = [
         Input(
             array,
@@ -79,7 +80,7 @@ def _slices(source: Shape, target: Shape, parts: Sequence[Part]) -> Boxes:
 def _of_index(array: Operand, parts: Sequence[Part], part_index: int, target: Shape) -> Mapping:
     """How a traced array in the index belongs to what was read."""
     chooser = cast(Operand, parts[part_index])
-    values = chooser.value
+    values = chooser.current
     if values.dtype == np.bool_:
         if len(parts) > 1:
             raise UntracedError(
@@ -97,7 +98,7 @@ def _of_index(array: Operand, parts: Sequence[Part], part_index: int, target: Sh
         raise UntracedError(
             "a mask beside a traced index", "index by np.nonzero(mask) in the mask's place"
         )
-    shape = array.value.shape
+    shape = array.current.shape
     return Gather(values.shape, target, lambda: _positions_in_index(shape, plains, part_index))
 
 
@@ -144,8 +145,8 @@ def written(old: Operand, index: Any, new: Any) -> list[Input]:
     Raises:
         UntracedError: one field is written, or a list of traced numbers.
     """
-    shape, size = old.value.shape, old.value.size
-    masked = isinstance(index, Operand) and index.value.dtype == np.bool_
+    shape, size = old.current.shape, old.current.size
+    masked = isinstance(index, Operand) and index.current.dtype == np.bool_
     if isinstance(index, str):
         raise UntracedError("a write to one field", "np.where over the fields, or a new array")
     chosen = frozen(plain(index))
@@ -157,7 +158,7 @@ def written(old: Operand, index: Any, new: Any) -> list[Input]:
 
     inputs = [Input(old, Gather(shape, shape, kept))]
     if isinstance(new, Operand):
-        source, count = new.value.shape, new.value.size
+        source, count = new.current.shape, new.current.size
 
         def put() -> AnyArray:
             positions = np.zeros(shape, np.int64)
@@ -169,21 +170,16 @@ def written(old: Operand, index: Any, new: Any) -> list[Input]:
         raise UntracedError("a list of traced numbers is written", "np.stack it first")
     if masked:
         mask: Operand = index
-        by_cell = _mask_of(mask.value.shape, shape)
+        by_cell = leading_axes(mask.current.shape, shape)
         single = np.size(plain(new)) == 1
         inputs.append(
             Input(
                 mask,
-                by_cell if single else Choice(by_cell, AllToAll(mask.value.shape, shape)),
+                by_cell if single else Choice(by_cell, AllToAll(mask.current.shape, shape)),
             )
         )
     else:
-        inputs += [Input(one, AllToAll(one.value.shape, shape), PLACES) for one in operands(index)]
+        inputs += [
+            Input(one, AllToAll(one.current.shape, shape), PLACES) for one in operands(index)
+        ]
     return inputs
-
-
-def _mask_of(mask: Shape, shape: Shape) -> Mapping:
-    """A mask of the first axes: each of its cells for all that lies behind it."""
-    if mask == shape:
-        return cell_by_cell(mask, shape)
-    return Boxes(mask, shape, tuple(Span.point(axis) for axis in range(len(mask))))

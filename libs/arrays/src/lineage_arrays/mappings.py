@@ -400,6 +400,13 @@ def cell_by_cell(source: Shape, target: Shape) -> Mapping:
     )
 
 
+def leading_axes(source: Shape, target: Shape) -> Mapping:
+    """Each output cell from the one input cell that its first coordinates name: axes were added behind those of the input."""
+    if source == target:
+        return SamePositions(source, target)
+    return Boxes(source, target, tuple(Span.point(axis) for axis in range(len(source))))
+
+
 def axes_behind(mapping: Mapping, axes: frozenset[int]) -> frozenset[int]:
     """The axes of the output whose lengths may follow from those of some axes of the input; all, where the mapping does not say."""
     if isinstance(mapping, Choice):

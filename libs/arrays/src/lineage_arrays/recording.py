@@ -89,7 +89,7 @@ class Recording:
 
     def _source(self, name: str, values: npt.NDArray[Any]) -> TracedArray:
         traced = TracedArray(self.flow, values, "source", [], name=name)
-        self._sources[name] = Operand(self.flow, traced.node, traced.value)
+        self._sources[name] = Operand(self.flow, traced.node, traced.current)
         return traced
 
     def run(
@@ -109,7 +109,7 @@ class Recording:
         """
         for array in arrays:
             self._check(array)
-        operands = tuple(Operand(self.flow, array.node, array.value) for array in arrays)
+        operands = tuple(Operand(self.flow, array.node, array.current) for array in arrays)
         value, inputs = run_operator(operator, operands, strategies or default_of(operator))
         name = operator.name or type(operator).__name__
         axes = decided_axes(operator, operands, value)
@@ -200,7 +200,7 @@ class Recording:
         if len(arrays) != 1:
             raise ArrayLineageError(f"{path} has {len(arrays)} arrays: name one of them")
         [(written, file)] = arrays
-        if not holds(written, array.value):
+        if not holds(written, array.current):
             raise ArrayLineageError(
                 f"{array_name(path, file.member)} does not hold the array's values at the same coordinates: it has the shape {written.values.shape} "
                 f"and the type {written.values.dtype}, the array {array.shape} and {array.dtype}; close the file before, and name what was written"
@@ -237,7 +237,7 @@ class Recording:
         target = os.path.abspath(os.fspath(path))
         if not target.lower().endswith(ROWS):
             raise ArrayLineageError(f"{target}: the file's name ends in {ROWS}")
-        write_rows(target, array.value, columns)
+        write_rows(target, array.current, columns)
         try:
             self.saved(target, array)
         except ArrayLineageError:
@@ -293,7 +293,7 @@ class Recording:
             until={end.node.number: name for name, end in ends.items()},
         )
         known = {**self._sources, **ends}
-        values = {name: known[name].value for name in trace.cells if name in known}
+        values = {name: known[name].current for name in trace.cells if name in known}
         return replace(trace, values=values)
 
     def forward(
@@ -317,7 +317,7 @@ class Recording:
         start = self._sources[source].node
         cells = Cells.of(start.shape, where)
         trace = forward(self.flow, start, cells, array.node, choices=choices)
-        return replace(trace, values=dict.fromkeys(trace.cells, array.value))
+        return replace(trace, values=dict.fromkeys(trace.cells, array.current))
 
     def _check(self, array: Any) -> None:
         if not isinstance(array, TracedArray):

@@ -7,8 +7,10 @@ memory get new values and new nodes, so that the program sees what it would see 
 from __future__ import annotations
 
 import functools
+import threading
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -16,8 +18,23 @@ from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Gather
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
-_members: dict[int, tuple[weakref.ref[AnyArray], dict[int, weakref.ref[Operand]]]] = {}
-"""By the address of the memory's owner: the owner, and the arrays over it by their addresses, some of them gone."""
+
+@dataclass(eq=False, slots=True)
+class _Memory:
+    """Who looks at some memory. ``members``: the arrays over it by their addresses, some of them gone. ``is_left``: all moved to other memory."""
+
+    root: weakref.ref[AnyArray]
+    members: dict[int, weakref.ref[Operand]]
+    is_left: bool = False
+
+    def arrays(self) -> list[Operand]:
+        return [member for one in self.members.values() if (member := one()) is not None]
+
+
+_memories: dict[int, _Memory] = {}
+"""By the address of the array that owns the memory."""
+writing = threading.RLock()
+"""Held from when an array's values are read for a write until all who share its memory have the new ones."""
 _exposed: dict[int, str] = {}
 """Owners that code outside of a workflow may look at, and where they left."""
 
@@ -30,23 +47,40 @@ def owner(value: AnyArray) -> AnyArray:
 
 
 def join(operand: Operand) -> None:
-    """Registers an array as a user of its memory."""
-    root = owner(operand.value)
+    """Registers an array as a user of its memory.
+
+    Raises:
+        UntracedError: another thread has written to what it is a view of, while it was made.
+    """
+    root = owner(operand.current)
     key = id(root)
-    members = _members.get(key)
-    if members is None:
-        members = _members.setdefault(key, (weakref.ref(root, functools.partial(_forget, key)), {}))
-    members[1][id(operand)] = weakref.ref(operand)
+    with writing:
+        memory = _memories.get(key)
+        if memory is None:
+            memory = _Memory(weakref.ref(root, functools.partial(_forget, key)), {})
+            _memories[key] = memory
+        if memory.is_left:
+            raise UntracedError(
+                "a view of an array that another thread wrote to meanwhile",
+                "make views before threads write to them, or let one thread write",
+            )
+        memory.members[id(operand)] = weakref.ref(operand)
 
 
 def _forget(key: int, _: weakref.ref[AnyArray]) -> None:
-    _members.pop(key, None)
+    _memories.pop(key, None)
     _exposed.pop(key, None)
 
 
-def leave(operand: Operand) -> None:
-    """Removes an array from the users of its memory."""
-    _members[id(owner(operand.value))][1].pop(id(operand), None)
+def move(moved: Iterable[tuple[Operand, AnyArray]]) -> None:
+    """Gives arrays, all of one memory, their views of other memory."""
+    for operand, value in moved:
+        memory = _memories[id(owner(operand.current))]
+        memory.members.pop(id(operand), None)
+        memory.is_left = not memory.arrays()
+        value.flags.writeable = False
+        operand.current = value
+        join(operand)
 
 
 def expose(value: AnyArray, where: str) -> None:
@@ -54,16 +88,28 @@ def expose(value: AnyArray, where: str) -> None:
     _exposed[id(owner(value))] = where
 
 
-def others(operand: Operand) -> Iterator[Operand]:
-    """The other arrays whose memory overlaps an array's."""
-    _, members = _members[id(owner(operand.value))]
-    for other in [member() for member in list(members.values())]:
-        if (
-            other is not None
-            and other is not operand
-            and np.may_share_memory(other.value, operand.value)
-        ):
-            yield other
+def others(operand: Operand) -> list[Operand]:
+    """The other arrays over an array's memory, which move with it where it is written to.
+
+    Also those that share cells with it through a third one alone. None, where no array overlaps it and the memory can't be
+    laid out again: then the others stay.
+    """
+    memory = _memories[id(owner(operand.current))]
+    found = [other for other in memory.arrays() if other is not operand]
+    stay = not _can_be_laid_out([operand, *found]) and not any(
+        overlap(other, operand) for other in found
+    )
+    return [] if stay else found
+
+
+def _can_be_laid_out(arrays: Sequence[Operand]) -> bool:
+    root = owner(arrays[0].current)
+    return root.flags.forc and all(array.current.dtype == root.dtype for array in arrays)
+
+
+def overlap(one: Operand, other: Operand) -> bool:
+    """Whether arrays may have cells at the same address."""
+    return np.may_share_memory(one.current, other.current)
 
 
 def check_hidden(operand: Operand) -> None:
@@ -72,7 +118,7 @@ def check_hidden(operand: Operand) -> None:
     Raises:
         UntracedError: it may.
     """
-    where = _exposed.get(id(owner(operand.value)))
+    where = _exposed.get(id(owner(operand.current)))
     if where is not None:
         raise UntracedError(
             f"a write to an array that left the workflow ({where}) and may be looked at there",
@@ -96,18 +142,18 @@ def rewritten(
     Raises:
         UntracedError: the memory can't be laid out again.
     """
-    root = owner(operand.value)
+    root = owner(operand.current)
     if not peers:
         return new, []
-    if not root.flags.forc or any(peer.value.dtype != root.dtype for peer in (operand, *peers)):
+    if not _can_be_laid_out([operand, *peers]):
         raise UntracedError(
             "a write to an array that others see as another type or in strides",
             "write to a copy: x = x.copy()",
         )
     fresh = root.copy(order="K")
-    value = _seen(operand.value, root, fresh)
+    value = _seen(operand.current, root, fresh)
     value[...] = new
-    return value, [_seen(peer.value, root, fresh) for peer in peers]
+    return value, [_seen(peer.current, root, fresh) for peer in peers]
 
 
 def _seen(view: AnyArray, root: AnyArray, fresh: AnyArray) -> AnyArray:
@@ -127,7 +173,7 @@ def seen_through(peer: Operand, writer: Operand, old: AnyArray) -> list[Input]:
         writer: the array that was written to, with its new node.
         old: the writer's value before.
     """
-    root, before = owner(old), peer.value
+    root, before = owner(old), peer.current
 
     def places(view: AnyArray) -> AnyArray:
         cells = np.arange(root.size).reshape(

@@ -36,7 +36,7 @@ from lineage_arrays.functions.table import (
 from lineage_arrays.functions.universal import universal
 from lineage_arrays.functions.views import is_apart
 from lineage_arrays.indexing import read, written
-from lineage_arrays.mappings import cell_by_cell
+from lineage_arrays.mappings import cell_by_cell, leading_axes
 from lineage_arrays.workflow import (
     FIRST_AXIS,
     NO_AXES,
@@ -87,6 +87,9 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     def __array_function__(
         self, func: Callable[..., Any], types: Any, args: Any, kwargs: Any
     ) -> Any:
+        for kind in types:
+            if kind not in _OWN_KINDS and is_of_others(kind, "__array_function__", func):
+                return NotImplemented
         call = Call(func, args, kwargs)
         if func in CREATING and not call.operands:
             # like= of a traced array, of plain values: they stay plain.
@@ -116,6 +119,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         return wrapped(flow, call, handler(call))
 
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *args: Any, **kwargs: Any) -> Any:
+        for argument in args:
+            kind = type(argument)
+            if kind not in _OWN_KINDS and is_of_others(kind, "__array_ufunc__", ufunc):
+                return NotImplemented
         out = kwargs.pop("out", None)
         call = Call(ufunc, args, kwargs)
         flow = self.flow if out is None else flow_of([*call.operands, *operands(out)])
@@ -131,30 +138,38 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         if target.is_number:
             # As of any number, x += 1 makes another one.
             return wrapped(flow, call, universal(call, ufunc, method))
-        fresh = np.empty_like(target.value)
+        with sharing.writing:
+            target._take_result(ufunc, call)
+        return target
+
+    def _take_result(self, ufunc: np.ufunc, call: Call) -> None:
+        """Take what a universal function gives."""
+        fresh = np.empty_like(self.current)
         # Casts as NumPy casts into the array itself, and refuses what NumPy refuses.
-        ufunc(*plain(args), out=fresh, **plain(kwargs))
-        outcome = universal(call, ufunc, method)
+        ufunc(*plain(call.args), out=fresh, **plain(call.kwargs))
+        outcome = universal(call, ufunc, "__call__")
         if isinstance(outcome, Results):
             raise call.refuse("several results into out=", "assign them one by one")
         check_followed(call, outcome.inputs)
-        shape = target.value.shape
-        inputs = [
-            Input(part.operand, cell_by_cell(part.operand.value.shape, shape), part.superset)
-            if outcome.value.shape != shape
-            else part
-            for part in outcome.inputs
-        ]
-        target.become(fresh, inputs, ufunc.__name__, _has_constants(call))
-        return target
+        inputs, shape = outcome.inputs, self.current.shape
+        if outcome.value.shape != shape:
+            if ufunc.signature is not None:
+                raise call.refuse(
+                    "out= of another shape than the result", "assign the result: out[...] = ..."
+                )
+            inputs = [
+                Input(part.operand, cell_by_cell(part.operand.current.shape, shape), part.superset)
+                for part in inputs
+            ]
+        self.become(fresh, list(inputs), ufunc.__name__, _has_constants(call))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         self.flow.leak("np.asarray")
-        if copy or (dtype is not None and dtype != self.value.dtype):
-            return np.array(self.value, dtype)
-        sharing.expose(self.value, f"np.asarray at {call_site()}")
+        if copy or (dtype is not None and dtype != self.current.dtype):
+            return np.array(self.current, dtype)
+        sharing.expose(self.current, f"np.asarray at {call_site()}")
         # LAPACK writes into arrays that are marked as read-only where it is told to (overwrite_a=True).
-        value = self.value.copy(order="K")
+        value = self.current.copy(order="K")
         value.flags.writeable = False
         return value
 
@@ -166,39 +181,39 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         """Take new values, and let every array over the same memory see them."""
         if self.is_number:
             raise TypeError("a number can't be written to")
+        with sharing.writing:
+            self._become(new, inputs, operator_name, constants=constants)
+
+    def _become(
+        self, new: AnyArray, inputs: list[Input], operator_name: str, *, constants: bool
+    ) -> None:
         sharing.check_hidden(self)
-        if not is_apart(self.value):
+        if not is_apart(self.current):
             raise UntracedError(
                 "a write to an array several of whose cells have one address",
                 "write to a copy: x = x.copy()",
             )
-        old = self.value
-        peers = list(sharing.others(self))
+        old = _current_state(self)
+        peers = sharing.others(self)
         before = [_current_state(peer) for peer in peers]
         value, views = sharing.rewritten(self, new, peers)
-        self._take(value, inputs, operator_name, constants)
-        for peer, old_peer, view in zip(peers, before, views, strict=True):
-            through = sharing.seen_through(old_peer, _current_state(self), old)
-            assert isinstance(peer, TracedArray)
-            peer._take(view, through, "seen through", constants=False)
-
-    def _take(
-        self, value: AnyArray, inputs: list[Input], operator_name: str, constants: bool
-    ) -> None:
         node = self.flow.add(operator_name, value, inputs, constants=constants)
-        sharing.leave(self)
-        value.flags.writeable = False
-        self.value, self.node = value, node
-        sharing.join(self)
+        sharing.move([(self, value), *zip(peers, views, strict=True)])
+        self.node = node
+        for peer, old_peer in zip(peers, before, strict=True):
+            if sharing.overlap(old_peer, old):
+                through = sharing.seen_through(old_peer, _current_state(self), old.current)
+                peer.node = self.flow.add("seen through", peer.current, through)
 
     def __setitem__(self, index: Any, new: Any) -> None:
-        old_array = _current_state(self)
-        fresh = self.value.copy(order="K")
-        fresh[plain(index)] = plain(new)
-        inputs = written(old_array, index, new)
-        call = Call(operator.setitem, (index, new), {})
-        check_followed(call, inputs)
-        self.become(fresh, inputs, "setitem", _has_constants(call))
+        with sharing.writing:
+            old_array = _current_state(self)
+            fresh = self.current.copy(order="K")
+            fresh[plain(index)] = plain(new)
+            inputs = written(old_array, index, new)
+            call = Call(operator.setitem, (index, new), {})
+            check_followed(call, inputs)
+            self.become(fresh, inputs, "setitem", _has_constants(call))
 
     @staticmethod
     def _written_by(func: Callable[..., Any], args: Any, kwargs: Any) -> TracedArray:
@@ -240,19 +255,19 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         inputs = read(self, index, value)
         check_followed(call, inputs)
         # A mask stands alone: what it marks is along the first axis.
-        is_masked = isinstance(index, Operand) and index.value.dtype == np.bool_
+        is_masked = isinstance(index, Operand) and index.current.dtype == np.bool_
         decided = FIRST_AXIS if is_masked else NO_AXES
         return wrapped_result(self.flow, "getitem", call, Result(value, inputs, decided))
 
     def __len__(self) -> int:
         if 0 in self.node.decided_axes:
             self._leak_size("len")
-        return len(self.value)
+        return len(self.current)
 
     def __iter__(self) -> Iterator[TracedArray]:
         if 0 in self.node.decided_axes:
             self._leak_size("iteration")
-        return (self[at] for at in range(len(self.value)))
+        return (self[at] for at in range(len(self.current)))
 
     def _leak_size(self, how: str) -> None:
         """Record that the caller's caller reads a size that values decided."""
@@ -260,35 +275,35 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     def __contains__(self, item: Any) -> bool:
         self.flow.leak("in")
-        return plain(item) in self.value
+        return plain(item) in self.current
 
     def __bool__(self) -> bool:
         self.flow.leak("bool")
-        return bool(self.value)
+        return bool(self.current)
 
     def __float__(self) -> float:
         self.flow.leak("float")
-        return float(self.value)
+        return float(self.current)
 
     def __int__(self) -> int:
         self.flow.leak("int")
-        return int(self.value)
+        return int(self.current)
 
     def __complex__(self) -> complex:
         self.flow.leak("complex")
-        return complex(self.value)
+        return complex(self.current)
 
     def __index__(self) -> int:
         self.flow.leak("index")
-        return operator.index(self.value[()])
+        return operator.index(self.current[()])
 
     def __format__(self, specification: str) -> str:
         self.flow.leak("format")
-        return format(self.value[()] if not self.shape else self.value, specification)
+        return format(self.current[()] if not self.shape else self.current, specification)
 
     def __str__(self) -> str:
         self.flow.leak("str")
-        return str(self.value)
+        return str(self.current)
 
     def __repr__(self) -> str:
         return f"<traced array {self.node.name or self.node.operator} {self.dtype} {self.shape}>"
@@ -301,7 +316,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     def __reduce__(self) -> Any:
         # To another process: what it was made from goes along.
-        return _unpickled, (carried(self.flow, self.node), self.value, self.is_number)
+        return _unpickled, (carried(self.flow, self.node), self.current, self.is_number)
 
     def __dask_tokenize__(self) -> Any:
         """What Dask names it by: arrays of equal values have lineage of their own."""
@@ -309,58 +324,58 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     def __sizeof__(self) -> int:
         """With its cells: workers of Dask keep within their memory by it."""
-        return object.__sizeof__(self) + self.value.nbytes
+        return object.__sizeof__(self) + self.current.nbytes
 
     def item(self, *index: Any) -> Any:
         """As ``ndarray.item``: the value leaves the workflow."""
         self.flow.leak("item")
-        return self.value.item(*index)
+        return self.current.item(*index)
 
     def tolist(self) -> Any:
         """As ``ndarray.tolist``: the values leave the workflow."""
         self.flow.leak("tolist")
-        return self.value.tolist()
+        return self.current.tolist()
 
     def tobytes(self, order: Any = "C") -> bytes:
         """As ``ndarray.tobytes``: the values leave the workflow."""
         self.flow.leak("tobytes")
-        return self.value.tobytes(order)
+        return self.current.tobytes(order)
 
     @property
     def shape(self) -> tuple[int, ...]:
         if self.node.decided_axes:
             self._leak_size("shape")
-        return self.value.shape
+        return self.current.shape
 
     @property
     def dtype(self) -> np.dtype[Any]:
-        return self.value.dtype
+        return self.current.dtype
 
     @property
     def ndim(self) -> int:
-        return self.value.ndim
+        return self.current.ndim
 
     @property
     def size(self) -> int:
         if self.node.decided_axes:
             self._leak_size("size")
-        return self.value.size
+        return self.current.size
 
     @property
     def nbytes(self) -> int:
         if self.node.decided_axes:
             self._leak_size("nbytes")
-        return self.value.nbytes
+        return self.current.nbytes
 
     @property
     def itemsize(self) -> int:
-        return self.value.itemsize
+        return self.current.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
         if self.node.decided_axes:
             self._leak_size("strides")
-        return self.value.strides
+        return self.current.strides
 
     @property
     def T(self) -> TracedArray:
@@ -381,7 +396,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     @property
     def flat(self) -> TracedArray:
         """As ``ndarray.flat``: what is written to it is written to the array, where that lies in one piece."""
-        if not self.value.flags.c_contiguous:
+        if not self.current.flags.c_contiguous:
             raise UntracedAttribute("flat")
         return _call(np.ravel, self)
 
@@ -412,8 +427,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         copy: bool = True,
     ) -> TracedArray:
         """As ``ndarray.astype``."""
-        value = self.value.astype(dtype, order=order, casting=casting, copy=copy)
-        inputs = [Input(self, cell_by_cell(self.shape, value.shape))]
+        value = self.current.astype(dtype, order=order, casting=casting, copy=copy)
+        inputs = [Input(self, leading_axes(self.current.shape, value.shape))]
         call = Call(np.astype, (self,), {})
         return wrapped_result(self.flow, "astype", call, Result(value, inputs))
 
@@ -444,6 +459,32 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 raise UntracedAttribute(name)
             raise AttributeError(name)
         return lambda *args, **kwargs: _call(function, self, *args, **kwargs)
+
+
+_OWN_KINDS = {TracedArray, np.ndarray, np.memmap, int, float, complex, bool, np.float64, list, str}
+"""Types of most arguments: what NumPy does with them is known."""
+
+
+def is_of_others(kind: type, protocol: str, function: Callable[..., Any]) -> bool:
+    """Whether arguments of a type say by themselves what a function does with them, and so what becomes of traced arrays beside them.
+
+    Args:
+        kind: the type.
+        protocol: the name of the method by which they would say it.
+        function: which is called.
+
+    Raises:
+        UntracedError: they are arrays with more than their cells, which would be lost (a mask, a unit, a matrix's product).
+    """
+    method = getattr(kind, protocol, None)
+    if method is None or issubclass(kind, Operand) or kind in _OWN_KINDS:
+        return False
+    if not issubclass(kind, np.ndarray):
+        return True
+    raise UntracedError(
+        f"{name_of(function)}: a {kind.__name__} beside traced arrays",
+        "give its cells as a plain array (masked.filled(), quantity.to_value(unit), np.asarray(it)), and a mask apart",
+    )
 
 
 def _unpickled(what: Carried, value: AnyArray, is_number: bool) -> TracedArray:
@@ -490,7 +531,7 @@ def _is_fill_traced(args: Any, kwargs: Any) -> bool:
 
 def _current_state(operand: Operand) -> Operand:
     """A copy of the array's current state, which later writes do not change."""
-    return Operand(operand.flow, operand.node, operand.value, operand.is_number)
+    return Operand(operand.flow, operand.node, operand.current, operand.is_number)
 
 
 def flow_of(arrays: Sequence[Operand]) -> Workflow:
@@ -569,24 +610,26 @@ def _add_leaves(argument: Any, leaves: list[Any]) -> None:
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 _NO_VALUES = (Operand, EllipsisType, type(None))
 _NO_VALUES_OF_FUNCTIONS = (*_NO_VALUES, type, np.dtype, type(np._NoValue))
-_ABOUT_SHAPE = frozenset(
-    {"axis", "axes", "keepdims", "dtype", "ddof", "order", "kind", "casting", "out", "where"}
-)
+_NO_OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
 
 
 def _has_constants(call: Call) -> bool:
     """Whether values without lineage took part in a call."""
     if isinstance(call.function, np.ufunc) or call.function is operator.setitem:
         # Each argument is a value, also a truth value or a text.
-        return any(not isinstance(leaf, _NO_VALUES) for leaf in _leaves(call.args))
-    # What may be a value of the program: no array of the workflow, type or mode.
-    for leaf in _leaves(call.args):
-        if isinstance(leaf, str):
-            if any(operand.value.dtype.kind in "US" for operand in operands(call.args)):
-                return True
-        elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS):
+        if any(not isinstance(leaf, _NO_VALUES) for leaf in _leaves(call.args)):
             return True
-    options = [value for key, value in call.kwargs.items() if key not in _ABOUT_SHAPE]
+    else:
+        # What may be a value of the program: no array of the workflow, type or mode.
+        for leaf in _leaves(call.args):
+            if isinstance(leaf, str):
+                if any(operand.current.dtype.kind in "US" for operand in operands(call.args)):
+                    return True
+            elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS):
+                return True
+    if not call.kwargs:
+        return False
+    options = [value for key, value in call.kwargs.items() if key not in _NO_OPTIONS]
     return any(
         isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in _leaves(options)
     )

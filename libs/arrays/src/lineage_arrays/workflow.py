@@ -54,7 +54,7 @@ FIRST_AXIS: frozenset[int] = frozenset({0})
 
 def unless_of(shape: Shape, operands: Iterable[Operand]) -> frozenset[int]:
     """The axes of what a function gave that nothing is known of: values may have decided their lengths, unless an operand has the shape."""
-    known = any(shape == operand.value.shape for operand in operands)
+    known = any(shape == operand.current.shape for operand in operands)
     return NO_AXES if known else frozenset(range(len(shape)))
 
 
@@ -64,7 +64,7 @@ class Operand:
     ``is_number``: it stands for a number, as NumPy gives one for a sum or a cell: nobody writes to it, no view looks at it.
     """
 
-    __slots__ = ("__weakref__", "flow", "is_number", "node", "value")
+    __slots__ = ("__weakref__", "current", "flow", "is_number", "node")
 
     def __init__(
         self, flow: Workflow, node: Node, value: AnyArray, is_number: bool = False
@@ -72,7 +72,7 @@ class Operand:
         self.is_number = is_number
         self.flow = flow
         self.node = node
-        self.value = value
+        self.current = value
 
 
 class Input(NamedTuple):

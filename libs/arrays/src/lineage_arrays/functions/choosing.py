@@ -41,7 +41,7 @@ def sorting(call: Call) -> Result | Results:
         raise call.refuse("order= is not traced", "np.lexsort over the fields says the same")
     axis = call.argument(1, "axis", -1)
     no_operands(call, axis)
-    values = operand.value
+    values = operand.current
     if values.dtype.names is not None:
         raise call.refuse("structured cells", "np.argsort of one field, then x[order]")
     value = call.array()
@@ -79,7 +79,7 @@ def places(call: Call) -> Result | Results:
     """``nonzero``, ``flatnonzero`` and ``argwhere``: the cell whose place it is."""
     operand = only_operand(call, call.argument(0, "a"))
     result = call.run()
-    values = operand.value
+    values = operand.current
 
     def index() -> AnyArray:
         return np.flatnonzero(values) + 1
@@ -111,7 +111,7 @@ def distinct(call: Call) -> Result | Results:
             "further results, or an axis", "np.unique(x) alone; counts are np.bincount's"
         )
     value = call.array()
-    values = operand.value
+    values = operand.current
 
     def index() -> AnyArray:
         again, inverse = np.unique(values, return_inverse=True)
@@ -129,15 +129,17 @@ def counting(call: Call) -> Result | Results:
     """``bincount``: all cells that have the number, and their weights."""
     operand, weights = call.argument(0, "x"), call.argument(1, "weights")
     value = call.array()
-    numbers = operand.value if isinstance(operand, Operand) else np.array(operand)
+    numbers = operand.current if isinstance(operand, Operand) else np.array(operand)
     inputs = []
     for argument, chooses in ((operand, True), (weights, False)):
         if isinstance(argument, Operand):
             groups: Mapping = Inverse(
-                Gather(value.shape, argument.value.shape, lambda: np.asarray(numbers, np.int64) + 1)
+                Gather(
+                    value.shape, argument.current.shape, lambda: np.asarray(numbers, np.int64) + 1
+                )
             )
             if chooses:
-                groups = Choice(groups, AllToAll(argument.value.shape, value.shape))
+                groups = Choice(groups, AllToAll(argument.current.shape, value.shape))
             inputs.append(Input(argument, groups))
         else:
             no_operands(call, argument)
@@ -156,10 +158,10 @@ def taking(call: Call) -> Result | Results:
         raise call.refuse("out= and mode= are not traced", "index: x[indices]")
     no_operands(call, axis)
     value = call.array()
-    numbers = indices.value if isinstance(indices, Operand) else frozen(indices)
+    numbers = indices.current if isinstance(indices, Operand) else frozen(indices)
     inputs = []
     if isinstance(array, Operand):
-        shape, size = array.value.shape, array.value.size
+        shape, size = array.current.shape, array.current.size
 
         def index() -> AnyArray:
             positions = np.arange(1, size + 1).reshape(shape)
@@ -179,16 +181,16 @@ def taking(call: Call) -> Result | Results:
 def _of_indices(
     call: Call, indices: Operand, axis: int | None, along: bool, target: Shape
 ) -> Mapping:
-    shape = indices.value.shape
+    shape = indices.current.shape
     if along:
         if axis is None:
             return SamePositions(shape, target)
         return cell_by_cell(shape, target)
     array = call.argument(0, "a")
-    ndim = np.ndim(array.value if isinstance(array, Operand) else array)
+    ndim = np.ndim(array.current if isinstance(array, Operand) else array)
     if axis is None or not ndim:
         return SamePositions(shape, target)
-    at, size = int(axis) % ndim, indices.value.size
+    at, size = int(axis) % ndim, indices.current.size
 
     def index() -> AnyArray:
         positions = np.arange(1, size + 1).reshape(shape)
@@ -204,14 +206,14 @@ def extracting(call: Call) -> Result | Results:
     if len(call.args) > 2 or any(value is not None for value in call.kwargs.values()):
         raise call.refuse("an axis, or out=", "x[:, mask] on the axis")
     value = call.array()
-    mask = condition.value if isinstance(condition, Operand) else np.array(condition)
+    mask = condition.current if isinstance(condition, Operand) else np.array(condition)
 
     def index() -> AnyArray:
         return np.flatnonzero(mask) + 1
 
     inputs = []
     if isinstance(array, Operand):
-        inputs.append(Input(array, Gather(array.value.shape, value.shape, index)))
+        inputs.append(Input(array, Gather(array.current.shape, value.shape, index)))
     if isinstance(condition, Operand):
         inputs.append(Input(condition, gather_by_choice(mask.shape, value.shape, index)))
     return Result(value, inputs, FIRST_AXIS if isinstance(condition, Operand) else NO_AXES)

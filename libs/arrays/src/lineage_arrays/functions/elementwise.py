@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
-from lineage_arrays.mappings import AllToAll, Gather, cell_by_cell
+from lineage_arrays.mappings import AllToAll, Gather, cell_by_cell, leading_axes
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
 
@@ -25,7 +25,7 @@ def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
         return Result(
             value,
             [
-                Input(operand, cell_by_cell(operand.value.shape, value.shape), superset)
+                Input(operand, cell_by_cell(operand.current.shape, value.shape), superset)
                 for operand in arrays
                 if isinstance(operand, Operand)
             ],
@@ -42,9 +42,9 @@ def where(call: Call) -> Result | Results:
     value = call.array()
     inputs = []
     if isinstance(condition, Operand):
-        inputs.append(Input(condition, cell_by_cell(condition.value.shape, value.shape)))
+        inputs.append(Input(condition, cell_by_cell(condition.current.shape, value.shape)))
     # Values are never written to, and a constant condition may be, by the program.
-    condition_values = condition.value if isinstance(condition, Operand) else np.array(condition)
+    condition_values = condition.current if isinstance(condition, Operand) else np.array(condition)
     for side, chosen in ((if_true, True), (if_false, False)):
         if isinstance(side, Operand):
             inputs.append(Input(side, _where_chosen(side, condition_values, value.shape, chosen)))
@@ -54,14 +54,14 @@ def where(call: Call) -> Result | Results:
 def _where_chosen(
     side: Operand, condition_values: AnyArray, shape: tuple[int, ...], chosen: bool
 ) -> Gather:
-    source = side.value.shape
+    source = side.current.shape
 
     def index() -> AnyArray:
         positions = np.arange(1, side_size + 1).reshape(source)
         is_chosen = np.broadcast_to(condition_values.astype(np.bool_) == chosen, shape)
         return np.where(is_chosen, np.broadcast_to(positions, shape), 0)
 
-    side_size = side.value.size
+    side_size = side.current.size
     return Gather(source, shape, index)
 
 
@@ -74,11 +74,11 @@ def lookup(first: str, superset: str = "") -> Handler:
         value = call.array()
         inputs = []
         if isinstance(values, Operand):
-            inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
+            inputs.append(Input(values, cell_by_cell(values.current.shape, value.shape)))
         for argument in others:
             if isinstance(argument, Operand):
                 inputs.append(
-                    Input(argument, AllToAll(argument.value.shape, value.shape), superset)
+                    Input(argument, AllToAll(argument.current.shape, value.shape), superset)
                 )
             else:
                 no_operands(call, argument)
@@ -94,22 +94,32 @@ def in_sorted(call: Call) -> Result | Results:
     value = call.array()
     inputs = []
     if isinstance(array, Operand):
-        inputs.append(Input(array, AllToAll(array.value.shape, value.shape), AMONG_ALL))
+        inputs.append(Input(array, AllToAll(array.current.shape, value.shape), AMONG_ALL))
     if isinstance(values, Operand):
-        inputs.append(Input(values, cell_by_cell(values.value.shape, value.shape)))
+        inputs.append(Input(values, cell_by_cell(values.current.shape, value.shape)))
     return Result(value, inputs)
 
 
 AMONG_ALL = "all cells that a value is looked up among"
+
+
+def cast(call: Call) -> Result:
+    """``astype``: cells of the new type may be arrays themselves."""
+    value = call.array()
+    return Result(
+        value, [Input(one, leading_axes(one.current.shape, value.shape)) for one in call.operands]
+    )
+
 
 TABLE: dict[Callable[..., Any], Handler] = {
     **{
         function: by_cell(1, ("a", "x", "val", "z", "p", "m"))
         for function in (
             np.real, np.imag, np.angle, np.round, np.around, np.fix, np.nan_to_num, np.isposinf, np.isneginf, np.isreal,
-            np.iscomplex, np.sinc, np.i0, np.astype,
+            np.iscomplex, np.sinc, np.i0,
         )
     },
+    np.astype: cast,
     np.clip: by_cell(3, ("a", "a_min", "a_max", "min", "max")),
     np.isclose: by_cell(2, ("a", "b")),
     np.isin: lookup("element", AMONG_ALL),

@@ -32,7 +32,7 @@ def labelled(source: Shape, labels: Sequence[Any], target: Shape, output: Sequen
 def _labelled(
     labels: Sequence[Any], target: Shape, output: Sequence[Any], operand: Operand
 ) -> Mapping:
-    return labelled(operand.value.shape, labels, target, output)
+    return labelled(operand.current.shape, labels, target, output)
 
 
 def _inputs(call: Call, pairs: Sequence[tuple[Any, Callable[[Operand], Mapping]]]) -> list[Input]:
@@ -52,7 +52,9 @@ def signature(call: Call, core: str, arrays: Sequence[Any], value: AnyArray) -> 
     target = [*range(loop), *output]
     pairs = []
     for word, argument in zip(words.split(","), arrays, strict=True):
-        before = np.ndim(argument.value if isinstance(argument, Operand) else argument) - len(word)
+        before = np.ndim(argument.current if isinstance(argument, Operand) else argument) - len(
+            word
+        )
         labels = [*range(loop - before, loop), *word]
         pairs.append(
             (
@@ -75,7 +77,7 @@ def dot(call: Call) -> Result | Results:
     left, right = call.argument(0, "a"), call.argument(1, "b")
     value = call.array()
     dims = [
-        np.ndim(argument.value if isinstance(argument, Operand) else argument)
+        np.ndim(argument.current if isinstance(argument, Operand) else argument)
         for argument in (left, right)
     ]
     if 0 in dims:
@@ -106,7 +108,7 @@ def matrix_product(core: str) -> Handler:
         left, right = call.args
         value = call.array()
         dims = [
-            np.ndim(argument.value if isinstance(argument, Operand) else argument)
+            np.ndim(argument.current if isinstance(argument, Operand) else argument)
             for argument in (left, right)
         ]
         return signature(call, core or matmul_core(*dims), (left, right), value)
@@ -122,9 +124,9 @@ def outer(call: Call) -> Result | Results:
 
     def along(axis: int) -> Callable[[Operand], Mapping]:
         def mapping(operand: Operand) -> Mapping:
-            flat = (operand.value.size,)
+            flat = (operand.current.size,)
             return Chain(
-                SamePositions(operand.value.shape, flat),
+                SamePositions(operand.current.shape, flat),
                 Boxes(flat, value.shape, (Span.point(axis),)),
             )
 
@@ -145,7 +147,7 @@ def vdot(call: Call) -> Result | Results:
         _inputs(
             call,
             [
-                (argument, lambda it: AllToAll(it.value.shape, value.shape))
+                (argument, lambda it: AllToAll(it.current.shape, value.shape))
                 for argument in call.args
             ],
         ),
@@ -157,20 +159,20 @@ def kronecker(call: Call) -> Result | Results:
     value = call.array()
     left, right = call.argument(0, "a"), call.argument(1, "b")
     shapes = [
-        np.shape(argument.value if isinstance(argument, Operand) else argument)
+        np.shape(argument.current if isinstance(argument, Operand) else argument)
         for argument in (left, right)
     ]
 
     def of(side: int) -> Callable[[Operand], Mapping]:
         def mapping(operand: Operand) -> Mapping:
-            layout = Layout.of(operand.value)
+            layout = Layout.of(operand.current)
 
             def index() -> AnyArray:
                 other = np.ones(shapes[1 - side], np.int64)
                 mine = layout.positions()
                 return np.kron(mine, other) if side == 0 else np.kron(other, mine)
 
-            return Gather(operand.value.shape, value.shape, index)
+            return Gather(operand.current.shape, value.shape, index)
 
         return mapping
 
@@ -184,7 +186,7 @@ def tensordot(call: Call) -> Result | Results:
     no_operands(call, axes)
     value = call.array()
     dims = [
-        np.ndim(argument.value if isinstance(argument, Operand) else argument)
+        np.ndim(argument.current if isinstance(argument, Operand) else argument)
         for argument in (left, right)
     ]
     if isinstance(axes, int | np.integer):
@@ -231,7 +233,7 @@ def einsum(call: Call) -> Result | Results:
             else ""
         )
         inputs.append(
-            Input(argument, labelled(argument.value.shape, word, value.shape, output), superset)
+            Input(argument, labelled(argument.current.shape, word, value.shape, output), superset)
         )
     return Result(value, inputs)
 
@@ -273,7 +275,7 @@ def convolution(call: Call) -> Result | Results:
     mode = call.argument(2, "mode", "valid" if correlates else "full")
     value = call.array()
     sizes = [
-        np.size(argument.value if isinstance(argument, Operand) else argument)
+        np.size(argument.current if isinstance(argument, Operand) else argument)
         for argument in (left, right)
     ]
     # The full result begins where the operands touch; the others leave out as much on the left as NumPy does.
@@ -298,7 +300,7 @@ def convolution(call: Call) -> Result | Results:
 def _window(target: Shape, other: int, skipped: int, operand: Operand) -> Boxes:
     """Of a full convolution's cell ``o``: the cells ``o - (other - 1)`` to ``o``."""
     span = Span(skipped - other + 1, skipped, 0, 1, 1)
-    return Boxes((operand.value.size,), target, (span,))
+    return Boxes((operand.current.size,), target, (span,))
 
 
 def _correlated(

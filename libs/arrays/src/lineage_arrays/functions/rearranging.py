@@ -71,7 +71,7 @@ def gathered(
     results = list(result) if several else [result]
 
     layouts = [
-        Layout.of(argument.value if isinstance(argument, Operand) else np.asarray(argument))
+        Layout.of(argument.current if isinstance(argument, Operand) else np.asarray(argument))
         for argument in values
     ]
     value_ids = [id(argument) for argument in values]
@@ -87,8 +87,8 @@ def gathered(
     places = _places(values)
 
     def mapping(part: int, at: int, operand: Operand, value: Any) -> Mapping:
-        made = known(operand.value, value) if len(values) == 1 else None
-        source = operand.value.shape
+        made = known(operand.current, value) if len(values) == 1 else None
+        source = operand.current.shape
         return made or Gather(source, np.shape(value), lambda: index(part, at))
 
     parts = [
@@ -145,7 +145,7 @@ def _check_order(call: Call, array: Any, kwargs: dict[str, Any], rest: tuple[Any
     order = kwargs.get("order") or next(
         (option for option in rest if isinstance(option, str) and option in ("A", "K")), None
     )
-    if order in ("A", "K") and not all(option.value.flags.forc for option in operands(array)):
+    if order in ("A", "K") and not all(option.current.flags.forc for option in operands(array)):
         raise call.refuse(
             f"order={order!r} follows the memory of a view", "give order='C' or order='F'"
         )

@@ -61,7 +61,7 @@ def reduction(at: int = 1) -> Handler:
 
 def lanes(call: Call, operand: Operand, target: Shape, at: int) -> Boxes:
     """The cells along the axes of a call, for each cell of its result."""
-    source = operand.value.shape
+    source = operand.current.shape
     axes = axes_of(call, call.argument(at, "axis"), len(source))
     keeps_axes = len(target) == len(source) and bool(axes)
     return over_axes(source, axes, target, keepdims=keeps_axes)
@@ -81,7 +81,7 @@ def quantiles(call: Call) -> Result | Results:
     spans = tuple(
         span if span.axis is None else Span.point(span.axis + before) for span in inner.spans
     )
-    return Result(value, [Input(operand, Boxes(operand.value.shape, value.shape, spans))])
+    return Result(value, [Input(operand, Boxes(operand.current.shape, value.shape, spans))])
 
 
 def weighted(call: Call) -> Result | Results:
@@ -94,7 +94,7 @@ def weighted(call: Call) -> Result | Results:
     mapping = lanes(call, operand, value.shape, 1)
     inputs = [Input(operand, mapping)]
     if isinstance(weights, Operand):
-        if weights.value.shape != operand.value.shape:
+        if weights.current.shape != operand.current.shape:
             raise call.refuse(
                 "weights of another shape", "np.broadcast_to them to the array's shape"
             )
@@ -118,8 +118,8 @@ def extreme(argwinner: Callable[..., Any]) -> Handler:
         operand = only_operand(call, call.argument(0, "a"))
         value = call.array()
         compared = lanes(call, operand, value.shape, 1)
-        axes = axes_of(call, call.argument(1, "axis"), operand.value.ndim)
-        winner = _winner(operand.value, axes, argwinner, value.shape)
+        axes = axes_of(call, call.argument(1, "axis"), operand.current.ndim)
+        winner = _winner(operand.current, axes, argwinner, value.shape)
         return Result(value, [Input(operand, Choice(winner, compared))])
 
     return handler
@@ -162,13 +162,13 @@ def running(flatten: bool = True) -> Handler:
         _refuse_parts(call)
         operand = only_operand(call, call.argument(0, "a" if flatten else "x"))
         value = call.array()
-        source = operand.value.shape
+        source = operand.current.shape
         axis = call.argument(1, "axis") if flatten else call.kwargs.get("axis")
         no_operands(call, axis)
         begins = 0 if not call.kwargs.get("include_initial") else -1
         span = _up_to(begins)
         if axis is None and flatten:
-            flat = (operand.value.size,)
+            flat = (operand.current.size,)
             inner = along_axis(flat, value.shape, {0: _moving(span, 0)})
             return Result(value, [Input(operand, Chain(SamePositions(source, flat), inner))])
         if not source:
@@ -198,17 +198,17 @@ def differences(call: Call) -> Result | Results:
     if len(call.args) > 3 or any(call.kwargs[name] is not np._NoValue for name in options):
         raise call.refuse("prepend= and append= are not traced", "np.concatenate them first")
     order = int(call.argument(1, "n", 1))
-    axis = int(call.argument(2, "axis", -1)) % operand.value.ndim
+    axis = int(call.argument(2, "axis", -1)) % operand.current.ndim
     value = call.array()
     span = Span(0, order, axis, 1, 1)
     superset = (
         "of truth values only the ends are known to count"
-        if order > 1 and operand.value.dtype == np.bool_
+        if order > 1 and operand.current.dtype == np.bool_
         else ""
     )
     return Result(
         value,
-        [Input(operand, along_axis(operand.value.shape, value.shape, {axis: span}), superset)],
+        [Input(operand, along_axis(operand.current.shape, value.shape, {axis: span}), superset)],
     )
 
 
@@ -230,8 +230,8 @@ def trace(call: Call) -> Result | Results:
         }
     )
     no_operands(call, words)
-    diagonal = operand.value.diagonal(**words).shape
-    layout = Layout.of(operand.value)
+    diagonal = operand.current.diagonal(**words).shape
+    layout = Layout.of(operand.current)
     first = Gather(layout.shape, diagonal, lambda: layout.positions().diagonal(**words))
     mapping: Mapping = Chain(
         first, over_axes(diagonal, (len(diagonal) - 1,), value.shape, keepdims=False)

@@ -23,7 +23,7 @@ def fourier(call: Call) -> Result | Results:
     length, axis = call.argument(1, "n"), call.argument(2, "axis", -1)
     no_operands(call, length, axis)
     value = call.array()
-    source = operand.value.shape
+    source = operand.current.shape
     at = int(axis) % len(source)
     halved = call.function in (np.fft.irfft, np.fft.hfft)
     used_length = source[at]
@@ -49,7 +49,7 @@ def everything(superset: str) -> Handler:
             Result(
                 as_array(value),
                 [
-                    Input(operand, AllToAll(operand.value.shape, np.shape(value)), superset)
+                    Input(operand, AllToAll(operand.current.shape, np.shape(value)), superset)
                     for operand in distinct.values()
                 ],
             )

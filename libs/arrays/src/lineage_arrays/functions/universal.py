@@ -62,7 +62,7 @@ def _called(ufunc: np.ufunc, call: Call) -> Result | Results:
         if set(call.kwargs) - {"dtype", "casting"}:
             raise call.refuse(_OTHER_AXES, _LAST_AXES)
         dims = [
-            np.ndim(argument.value if isinstance(argument, Operand) else argument)
+            np.ndim(argument.current if isinstance(argument, Operand) else argument)
             for argument in call.args
         ]
         value = call.array()
@@ -78,7 +78,7 @@ def _by_cell(call: Call, value: AnyArray) -> Result:
     return Result(
         value,
         [
-            Input(argument, cell_by_cell(argument.value.shape, shape))
+            Input(argument, cell_by_cell(argument.current.shape, shape))
             for argument in call.args
             if isinstance(argument, Operand)
         ],
@@ -134,10 +134,10 @@ def _reduced(ufunc: np.ufunc, call: Call) -> Result | Results:
 def _outer(call: Call) -> Result | Results:
     left, right = call.args
     value = call.array()
-    before = value.ndim - np.ndim(right.value if isinstance(right, Operand) else right)
+    before = value.ndim - np.ndim(right.current if isinstance(right, Operand) else right)
     inputs = []
     for argument, offset in ((left, 0), (right, before)):
         if isinstance(argument, Operand):
-            spans = tuple(Span.point(offset + at) for at in range(argument.value.ndim))
-            inputs.append(Input(argument, Boxes(argument.value.shape, value.shape, spans)))
+            spans = tuple(Span.point(offset + at) for at in range(argument.current.ndim))
+            inputs.append(Input(argument, Boxes(argument.current.shape, value.shape, spans)))
     return Result(value, inputs)

@@ -52,11 +52,11 @@ class _Called:
         self.name = name_of(function)
         distinct = {id(operand): operand for operand in taken}
         self.taken: list[tuple[Operand, AnyArray]] = [
-            (operand, operand.value.copy(order="K")) for operand in distinct.values()
+            (operand, operand.current.copy(order="K")) for operand in distinct.values()
         ]
         copies = {id(operand): copy for operand, copy in self.taken}
         self.befores = [
-            Operand(self.flow, operand.node, operand.value) for operand, _ in self.taken
+            Operand(self.flow, operand.node, operand.current) for operand, _ in self.taken
         ]
         self.plain: list[tuple[AnyArray, bytes]] = []
         self.made: dict[int, TracedArray] = {}
@@ -76,7 +76,7 @@ class _Called:
         written = [
             (operand, copy)
             for operand, copy in self.taken
-            if not operand.is_number and _bytes(copy) != _bytes(operand.value)
+            if not operand.is_number and _bytes(copy) != _bytes(operand.current)
         ]
         self._check_apart(written)
         outcome = replaced(self.returned, self._returned)
@@ -90,7 +90,7 @@ class _Called:
     def _check_apart(self, written: Sequence[tuple[Operand, AnyArray]]) -> None:
         for operand, _ in written:
             if any(
-                other is not operand and np.may_share_memory(other.value, operand.value)
+                other is not operand and np.may_share_memory(other.current, operand.current)
                 for other, _ in self.taken
             ):
                 raise UntracedError(
@@ -126,7 +126,7 @@ class _Called:
 
     def _inputs(self, value: AnyArray) -> list[Input]:
         return [
-            Input(before, AllToAll(before.value.shape, value.shape), ALL_CELLS)
+            Input(before, AllToAll(before.current.shape, value.shape), ALL_CELLS)
             for before in self.befores
         ]
 

@@ -66,7 +66,7 @@ def _is_copy(value: AnyArray, array: TracedArray) -> bool:
     """Whether NumPy makes another array of one. A number is always the same."""
     if (value.shape, value.dtype) != (array.shape, array.dtype):
         return True
-    return not array.is_number and not np.may_share_memory(value, array.value)
+    return not array.is_number and not np.may_share_memory(value, array.current)
 
 
 def _gathered(name: str, arrays: Any, value: AnyArray) -> TracedArray:
@@ -74,7 +74,7 @@ def _gathered(name: str, arrays: Any, value: AnyArray) -> TracedArray:
     inputs, has_numbers = [], False
     for place, leaf in _leaves(arrays, ()):
         if isinstance(leaf, Operand):
-            inputs.append(Input(leaf, _at(place, leaf.value.shape, value.shape)))
+            inputs.append(Input(leaf, _at(place, leaf.current.shape, value.shape)))
         else:
             has_numbers = True
     return TracedArray(flow_of(list(operands(arrays))), value, name, inputs, constants=has_numbers)

@@ -165,14 +165,14 @@ def _applied(
             f"{name} returns {type(result).__name__}, no array of this workflow: its lineage is lost"
         )
     # A node with the name of the step, after those of the function's calls.
-    same = Input(result, SamePositions(result.value.shape, result.value.shape))
-    return Operand(flow, flow.add(name, result.value, [same]), result.value)
+    same = Input(result, SamePositions(result.current.shape, result.current.shape))
+    return Operand(flow, flow.add(name, result.current, [same]), result.current)
 
 
 def _traced(flow: Workflow, operand: Operand) -> TracedArray:
     """An operand for plain NumPy code, which may write to it: values are never written to, so the step's array stays."""
-    same = Input(operand, SamePositions(operand.value.shape, operand.value.shape))
-    return TracedArray(flow, operand.value, "operand", [same])
+    same = Input(operand, SamePositions(operand.current.shape, operand.current.shape))
+    return TracedArray(flow, operand.current, "operand", [same])
 
 
 def default_of(operator: Operator) -> tuple[Strategy, ...]:
@@ -201,7 +201,7 @@ def run_operator(
     """
     for strategy in strategies:
         strategy.check(operator)
-    inputs = tuple(operand.value for operand in operands)
+    inputs = tuple(operand.current for operand in operands)
     output, ways = run_once(
         operator, inputs, [how for how in strategies if how.mode is not Mode.BLACKBOX]
     )
@@ -235,7 +235,7 @@ class Version:
 
     def array(self, step: Step) -> AnyArray:
         """The array that a step returned; read-only."""
-        return self._arrays[step].value
+        return self._arrays[step].current
 
     def node(self, step: Step) -> Node:
         """The node of the workflow that a step's array is."""
@@ -260,8 +260,8 @@ class Version:
             ModeError: an operator that must be run again gives another output.
         """
         array = self._arrays[step]
-        trace = backward(self._flow, array.node, Cells.of(array.value.shape, where))
-        values = {one.name: made.value for one, made in self._arrays.items() if one.is_source}
+        trace = backward(self._flow, array.node, Cells.of(array.current.shape, where))
+        values = {one.name: made.current for one, made in self._arrays.items() if one.is_source}
         return replace(trace, values=values)
 
     def forward(self, source: Step, step: Step, where: Any = ...) -> CellTrace:
@@ -272,7 +272,7 @@ class Version:
             CellError, ModeError: as :meth:`back`.
         """
         start = self._arrays[source]
-        cells = Cells.of(start.value.shape, where)
+        cells = Cells.of(start.current.shape, where)
         target = self._arrays[step]
         trace = forward(self._flow, start.node, cells, target.node)
-        return replace(trace, values=dict.fromkeys(trace.cells, target.value))
+        return replace(trace, values=dict.fromkeys(trace.cells, target.current))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
+from lineage_arrays.calls import frozen
 from lineage_arrays.cells import Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.operators.encodings import PairStore, PayloadStore, RangeStore
@@ -24,7 +25,8 @@ class Written:
         self._calls: list[tuple[Any, tuple[Any, ...]]] = []
 
     def take(self, outcells: Any, of: tuple[Any, ...]) -> None:
-        self._calls.append((outcells, of))
+        # An operator may go on to use its arrays for other cells.
+        self._calls.append((frozen(outcells), tuple(map(frozen, of))))
 
     def stores(self, output: Shape) -> list[list[Store]]:
         """For each strategy that writes, the store of each operand.

@@ -21,7 +21,7 @@ def each_matrix(core: int) -> Rule:
     """All cells of a matrix; of several, which stand in the last two axes, the one. ``core``: the axes of one result."""
 
     def rule(given: Given, value: AnyArray) -> Related:
-        source = np.shape(next(iter(given.raw.values())).value)
+        source = np.shape(next(iter(given.raw.values())).current)
         before = len(source) - 2
         if before < 1 or value.ndim != before + core or value.shape[:before] != source[:before]:
             return whole(source, value.shape)
@@ -101,7 +101,7 @@ def columns_of_two(given: Given, value: AnyArray, side: int) -> Related:
 
 def blocks(call: Call) -> Result | Results:
     """``block_diag``."""
-    if any(not part.value.ndim for part in operands(list(call.args))):
+    if any(not part.current.ndim for part in operands(list(call.args))):
         return all_cells(call)
     return several(call)
 

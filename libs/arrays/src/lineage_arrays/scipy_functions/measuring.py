@@ -92,7 +92,7 @@ def labelled(call: Call) -> Result | Results:
     of_call = given(call)
     labels, count = of_call.result
     operand = of_call.raw.get("input")
-    if not isinstance(operand, Operand) or labels.shape != operand.value.shape:
+    if not isinstance(operand, Operand) or labels.shape != operand.current.shape:
         return all_cells_of(of_call)
     found = np.array(labels)
 
@@ -120,7 +120,7 @@ def place(call: Call) -> Result | Results:
     operand = of_call.raw["input"]
     if of_call["labels"] is not None or not isinstance(operand, Operand):
         return all_cells_of(of_call)
-    shape = operand.value.shape
+    shape = operand.current.shape
     at = int(np.ravel_multi_index([int(number) for number in of_call.result], shape)) + 1
     witness = chosen(Gather(shape, (), lambda: np.array(at)))
 

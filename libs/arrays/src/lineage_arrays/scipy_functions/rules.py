@@ -159,7 +159,7 @@ def inputs_of(of_call: Given, rules: ReadOnly[str, Rule], value: AnyArray) -> li
     ]
     distinct = {id(operand): operand for operand in operands(rest)}
     inputs += [
-        Input(operand, AllToAll(operand.value.shape, value.shape), BY_VALUE)
+        Input(operand, AllToAll(operand.current.shape, value.shape), BY_VALUE)
         for operand in distinct.values()
     ]
     return inputs
@@ -167,8 +167,8 @@ def inputs_of(of_call: Given, rules: ReadOnly[str, Rule], value: AnyArray) -> li
 
 def _checked(operand: Operand, mapping: Mapping, superset: str, target: Shape) -> Input:
     """An input by a mapping; one that is not of these arrays (an argument of an unforeseen shape) gives way to all cells."""
-    if (mapping.source, mapping.target) != (operand.value.shape, target):
-        return Input(operand, AllToAll(operand.value.shape, target), NO_NARROWER)
+    if (mapping.source, mapping.target) != (operand.current.shape, target):
+        return Input(operand, AllToAll(operand.current.shape, target), NO_NARROWER)
     return Input(operand, mapping, superset)
 
 
@@ -194,7 +194,7 @@ def everything(of_call: Given, value: AnyArray) -> list[Input]:
     """All cells of each operand."""
     distinct = {id(operand): operand for operand in operands(list(of_call.raw.values()))}
     return [
-        Input(operand, AllToAll(operand.value.shape, value.shape), NO_NARROWER)
+        Input(operand, AllToAll(operand.current.shape, value.shape), NO_NARROWER)
         for operand in distinct.values()
     ]
 

@@ -29,7 +29,7 @@ def extremes(call: Call) -> Result | Results:
     operand = of_call.raw["data"]
     if not isinstance(operand, Operand):
         return all_cells_of(of_call)
-    shape = operand.value.shape
+    shape = operand.current.shape
     places = np.ravel_multi_index(of_call.result, shape)
     return structured(
         of_call, lambda _, value: _at(of_call, "data", places, value), lambda *_: FIRST_AXIS
