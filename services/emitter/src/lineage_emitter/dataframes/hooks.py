@@ -118,6 +118,9 @@ def install(sessions: ActiveSession) -> None:
     if merge is not None:
         _wrap(merge, "merge", _named_only("MergeIntoWriter.merge", sessions))
     _wrap(Catalog, "truncateTable", _named_only("Catalog.truncateTable", sessions))
+    for name in ("cache", "persist"):
+        _wrap(frame, name, _keeping(lambda kept: kept.sparkSession, sessions))
+    _wrap(Catalog, "cacheTable", _keeping(lambda catalog: catalog._sparkSession, sessions))
     _wrap(SparkSession, "sql", _hooked_sql(sessions))
     _wrap(SparkSession, "_create_dataframe", local_rows.hooked_create_dataframe)
     _wrap(DataFrameWriter, "__init__", _writer_hook(lambda _calls, _df: None, begins=True))
@@ -466,6 +469,23 @@ def _named_only(action_name: str, sessions: ActiveSession) -> Callable[[Any], An
                     return stock(self, *arguments, **named)
             finally:
                 session.jobs.record_lazy_jobs()
+
+        return method
+
+    return wrap
+
+
+def _keeping(spark_of: Callable[[Any], Any], sessions: ActiveSession) -> Callable[[Any], Any]:
+    """What keeps a plan as it is at the call: what is to be in it must be there by then."""
+
+    def wrap(stock: Any) -> Any:
+        @functools.wraps(stock)
+        def method(self: Any, *arguments: Any, **named: Any) -> Any:
+            session = None if scope.is_suspended() else sessions()
+            if session is not None:
+                with scope.suspended():
+                    session.set_aside.install(spark_of(self))
+            return stock(self, *arguments, **named)
 
         return method
 
