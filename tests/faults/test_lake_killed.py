@@ -14,6 +14,7 @@ import pytest
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.compacting import compact
 from lineage_store.lake.store import LakeStore
+from lineage_store.lake.table import UNFINISHED_H
 from lineage_store.moving import contents_of
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.lake_writer import write_application
@@ -49,7 +50,7 @@ def test_a_killed_writer_leaves_whole_applications(tmp_path: Path, kills: int) -
             torn = len(on_disk - live)
     with LakeStore(address) as lake:
         # What was not committed is deleted when it is old enough, and no earlier: a writer may be at it.
-        assert compact(lake).deleted == 0
+        assert compact(lake, kept_h=1).deleted == 0
         for path in Path(address.location).glob("app=*/*.parquet"):
             _make_old(path)
         assert compact(lake, kept_h=1).deleted == torn
@@ -75,5 +76,5 @@ def _killed(address: LakeAddress, first: int, parts: int, seconds: float) -> set
 
 
 def _make_old(path: Path) -> None:
-    old = time.time() - 86_400
+    old = time.time() - UNFINISHED_H * 3600 - 60
     os.utime(path, (old, old))

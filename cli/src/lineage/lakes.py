@@ -139,5 +139,5 @@ def compact_lake(url: str, kept_hours: int, *, as_json: bool) -> None:
         return
     echo(
         f"{done.merged:,} files became {done.written:,} ({done.bytes_saved:,} bytes less); "
-        f"{done.deleted:,} files that were not used for {kept_hours:,} hours are deleted"
+        f"{done.deleted:,} files are deleted that were replaced {kept_hours:,} hours ago, or left by a killed writer a week ago"
     )

@@ -1495,7 +1495,7 @@ def compact(
             "--keep-hours",
             min=1,
             metavar="HOURS",
-            help="How long files that were replaced are kept for those who read or write them.",
+            help="How long files that were replaced are kept for those who read them.",
         ),
     ] = 168,
     store: StoreOption = "",

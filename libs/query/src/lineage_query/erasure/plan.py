@@ -36,7 +36,8 @@ NOT_REMOVED = (
     "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
-    "programs, records of Kafka behind those of other applications, and transaction logs of Neo4j. Kafka gives nobody a deleted record, "
+    "programs, records of Kafka behind those of other applications, and transaction logs of Neo4j. Files of a lake whose writer was killed or is still at work, "
+    "which no version has: `lineage compact` deletes them when they are a week old. Kafka gives nobody a deleted record, "
     "and removes it from its disks with the segment of the log.",
     "Dumps and backups of stores, and files that `lineage dump`, `lineage export`, `lineage replay --to`, reports of `lineage access`, other "
     "commands' outputs or OpenLineage made; logs of background sessions, and what these hold in memory until they end.",

@@ -6,15 +6,13 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-from pyarrow import fs
 
 from lineage_core.codec.columns import pack_block, unpack_block
 from lineage_core.contract.message import Message, Recipe, dump_message
-from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.arrow import pc
-from lineage_store.lake.columns import APP, USED, Kind, application_key
+from lineage_store.lake.columns import USED, Kind, application_key
 from lineage_store.lake.file_writing import write_file
-from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError
+from lineage_store.lake.table import LakeFile, ReplacedError
 from lineage_store.port import Rewrite
 
 if TYPE_CHECKING:
@@ -54,7 +52,8 @@ def erase_application(
         except ReplacedError:
             store.table.erase(added)
             continue
-        _delete_others(store.table, key)
+        # Also what an erasure that was interrupted left; what somebody may commit at this moment stays until it is a week old.
+        store.table.erase([*removed, *store.table.dead_files(key)])
         return replaced
 
 
@@ -79,14 +78,3 @@ def _messages(rows: pa.Table, recipes: Mapping[str, str]) -> pa.Table:
         for kind, node, body in zip(*columns, strict=True)
     ]
     return rows if all(kept) else rows.filter(pc.equal(pa.array(kept), True))
-
-
-def _delete_others(table: LakeTable, key: str) -> None:
-    """Delete files of an application that no version holds from now on, also those of an erasure that was interrupted."""
-    live = {file.path for file in table.snapshot(newest=True).files.get(key, ())}
-    try:
-        found = table.files.get_file_info(fs.FileSelector(f"{APP}={key}", allow_not_found=True))
-    except OSError as error:
-        raise StoreUnavailableError(f"can't list files of the lake: {error}") from error
-    paths = [info.path for info in found if info.type is fs.FileType.File]
-    table.erase(LakeFile(path, 0, key) for path in paths if path not in live)

@@ -50,7 +50,7 @@ class LakeStore:
     """Implements :class:`lineage_store.port.GraphStore` over a lake.
 
     May be shared by threads, and by any number of processes that open their own. What is written is visible at once, in one
-    commit; what comes twice is stored twice and read once. ``clock`` gives unix seconds; it only decides whether an
+    commit; what comes twice is stored twice and read once. ``clock`` gives unix seconds; it decides whether an
     application counts as abandoned. The machines that write and read a lake have clocks that agree.
     """
 

@@ -39,6 +39,10 @@ PAUSE_MAX_S: Final = 1.0
 FRESH_S: Final = 1.0
 """On object storage it is looked for commits of others this often; in a folder of this machine at each question."""
 CHECKPOINT_COMMITS: Final = 50
+UNFINISHED_H: Final = 168
+"""Hours after which a file is deleted that no version ever had: whoever wrote it was killed, or may not commit it any more."""
+COMMIT_H: Final = 144
+"""Hours from the writing of a file to its commit, at most. The rest is for clocks that differ, and for the commit itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +109,10 @@ def is_lake_there(address: LakeAddress) -> bool:
 
 class ReplacedError(Exception):
     """Files that a commit would remove are not there any more: somebody else replaced or removed them."""
+
+
+class LateError(StoreUnavailableError):
+    """Files that a commit would add were written too long ago, or are deleted: what they hold must be written again."""
 
 
 class LakeTable:
@@ -317,6 +325,7 @@ class LakeTable:
         A commit that conflicts with that of another process is tried again.
 
         Raises:
+            LateError: some of ``added`` are deleted, or may be from now on; nothing was changed.
             ReplacedError: some of ``removed`` are not there any more; nothing was changed.
             OffsetMovedError: the offset is not where it would be moved from; nothing was changed.
             StoreUnavailableError: others commit all the time, or the storage refuses.
@@ -332,6 +341,8 @@ class LakeTable:
                 if is_tried and self._has_committed(added, move):
                     break
                 self._check_commit(gone, move)
+                # Before each attempt: between them, or before the first, this process may have stood still for days.
+                self._check_written(added)
                 is_tried = True
                 try:
                     self._try_commit(added, gone, move)
@@ -367,6 +378,24 @@ class LakeTable:
             raise ReplacedError
         if move is not None and (offset := self._stored_offset(move.key)) != move.first:
             raise OffsetMovedError(f"the offset {move.key} is {offset}, not {move.first}")
+
+    def _check_written(self, added: Sequence[LakeFile]) -> None:
+        """Refuse files that :meth:`vacuum` deleted, or may delete before they are in a version."""
+        try:
+            found = self.files.get_file_info([file.path for file in added])
+        except OSError as error:
+            raise self._not_read(error) from error
+        oldest = time.time() - COMMIT_H * 3600
+        for info in found:
+            if info.type is fs.FileType.NotFound:
+                raise LateError(
+                    f"{info.path} of the lake {self.address.location} was deleted before it was committed; write it again"
+                )
+            if info.mtime_ns is not None and info.mtime_ns < oldest * 1e9:
+                raise LateError(
+                    f"{info.path} of the lake {self.address.location} was written more than {COMMIT_H} hours before "
+                    "its commit, or clocks do not agree; write it again"
+                )
 
     def _try_commit(
         self, added: Sequence[LakeFile], gone: Sequence[LakeFile], move: OffsetMove | None
@@ -425,23 +454,65 @@ class LakeTable:
                 ) from error
 
     def vacuum(self, older_than_h: int) -> list[str]:
-        """Delete files that no version holds, and those of unfinished commits, once they are so many hours old; their paths.
+        """Delete files that were removed from the table so many hours ago, and those that no version ever had after a week; their paths.
 
         Raises:
             StoreUnavailableError: the storage refuses.
         """
         with self._lock:
-            self.snapshot(newest=True)
+            self._refresh()
+            removed = self._vacuumed(older_than_h, deletes=True)
+            unfinished = self._dead(self._vacuumed(max(older_than_h, UNFINISHED_H), full=True))
+            self.erase(unfinished)
+            self._refresh()
             try:
-                deleted = self._table.vacuum(
-                    retention_hours=older_than_h,
-                    dry_run=False,
-                    enforce_retention_duration=False,
-                    full=True,
-                )
-                self._table.update_incremental()
                 self._table.create_checkpoint()
                 self._table.cleanup_metadata()
             except (OSError, self._errors.DeltaError) as error:
                 raise StoreUnavailableError(f"can't clean up the lake: {error}") from error
-            return list(deleted)
+        return [*removed, *(file.path for file in unfinished)]
+
+    def dead_files(self, key: str) -> list[LakeFile]:
+        """Files of an application that no version will have any more: removed ones, and a week old ones that none ever had.
+
+        Their sizes are not known.
+
+        Raises:
+            StoreUnavailableError: the storage refuses.
+        """
+        with self._lock:
+            self._refresh()
+            listed = [*self._vacuumed(0), *self._vacuumed(UNFINISHED_H, full=True)]
+            return [file for file in self._dead(listed) if file.key == key]
+
+    def _dead(self, paths: Iterable[str]) -> list[LakeFile]:
+        """Files that the newest version does not hold. It is read now, after the listing: what was committed meanwhile is in it."""
+        by_key = self.snapshot(newest=True).files
+        live = {file.path for files in by_key.values() for file in files}
+        return [LakeFile(path, 0, _key_of(path)) for path in sorted(set(paths) - live)]
+
+    def _vacuumed(
+        self, older_than_h: int, *, full: bool = False, deletes: bool = False
+    ) -> list[str]:
+        """Paths of files that were removed from the table so many hours ago.
+
+        With ``full`` also of those that no entry of the log has, if they were written as long ago.
+        """
+        try:
+            return list(
+                self._table.vacuum(
+                    retention_hours=older_than_h,
+                    dry_run=not deletes,
+                    enforce_retention_duration=False,
+                    full=full,
+                )
+            )
+        except (OSError, self._errors.DeltaError) as error:
+            raise StoreUnavailableError(f"can't clean up the lake: {error}") from error
+
+
+def _key_of(path: str) -> str:
+    """The key of the application in whose folder a file is; empty: it is in none."""
+    folder, _, _ = path.partition("/")
+    name, _, key = folder.partition("=")
+    return key if name == APP else ""
