@@ -207,8 +207,10 @@ def _digests(
 ) -> dict[tuple[str, int], dict[int, str | None]]:
     rows = reader.read(files, Kind.TASK, ("number", *_TASK, "outputs_digest"), lookup)
     digests: dict[tuple[str, int], dict[int, str | None]] = {}
-    # Of several commits of one attempt the last one counts.
-    for _, node, partition, attempt, digest in sorted(rows_of(rows), key=lambda row: row[0]):
+    # Of several commits of one attempt the last one counts; of those with one number always the same one.
+    for _, node, partition, attempt, digest in sorted(
+        rows_of(rows), key=lambda row: (row[0], row[4] or "")
+    ):
         of_partition = digests.setdefault((node, partition), {})
         if digest is not None or attempt not in of_partition:
             of_partition[attempt] = digest

@@ -144,15 +144,18 @@ SAME: Final[dict[Kind, tuple[str, ...]]] = {
         "committed",
         "outputs_digest",
     ),
-    Kind.SEAL: ("space", "number"),
-    Kind.UNMATCHED: (*BLOCK_ID, "number"),
+    Kind.SEAL: ("space", "number", "seal"),
+    Kind.UNMATCHED: (*BLOCK_ID, "unmatched"),
     Kind.BLOCK: (*BLOCK_ID, "committed"),
     Kind.SECTION: (*BLOCK_ID, "space"),
     Kind.EDGE: (*BLOCK_ID, *PRODUCER_ID),
     Kind.VISIBLE: BLOCK_ID,
     Kind.EPOCH: ("name",),
 }
-"""What names a row of a kind: rows that are equal in it are one row, that with the smallest number."""
+"""What names a row of a kind: rows that are equal in it are one row, that with the smallest number.
+
+A number alone names nothing: writers that began on one version give the same ones.
+"""
 
 BLOBS: Final = frozenset(["body", "data", "digest", "reason", "seal"])
 """Columns without statistics: nothing is looked up by them."""

@@ -18,7 +18,7 @@ from lineage_store.lake.table import LakeFile, ReplacedError
 TARGET_BYTES: Final = 32 << 20
 """Files are merged up to this size: so much is in memory, unpacked."""
 KEPT_H: Final = 168
-"""Hours for which files that no version holds are kept: readers and writers that began before may use them."""
+"""Hours for which files that were replaced are kept: readers that began before may use them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,9 @@ class Compacted:
 
 
 def compact(store: LakeStore, kept_h: int = KEPT_H) -> Compacted:
-    """Merge the small files of each application, and delete what no version holds for so many hours.
+    """Merge the small files of each application, and delete those that were replaced so many hours ago.
+
+    Files that no version ever had are deleted when they are a week old, whatever ``kept_h`` is: their writer may commit them until then.
 
     May run at any time and several times at once. An application that somebody else changes in this moment is left as it is.
 
@@ -87,12 +89,13 @@ def _merge(store: LakeStore, key: str, group: Iterable[LakeFile]) -> LakeFile | 
 
 
 def _rows(reader: LakeReader, files: Files, kind: Kind) -> pa.Table:
-    """Rows of one kind, of equal ones that with the smallest number."""
+    """Rows of one kind, of equal ones that with the smallest number, and of these the earliest, as readers do."""
     rows = reader.read(files, kind, USED[kind])
     if not rows.num_rows:
         return rows
-    if "number" in rows.schema.names:
-        rows = rows.sort_by([("number", "ascending")])
+    deciding = [name for name in ("number", "recorded_at") if name in rows.schema.names]
+    if deciding:
+        rows = rows.sort_by([(name, "ascending") for name in deciding])
     names = list(SAME[kind])
     at = rows.select(names).append_column("at", pa.array(range(rows.num_rows), pa.int64()))
     first = at.group_by(names, use_threads=False).aggregate([("at", "min")])["at_min"]
