@@ -5,7 +5,8 @@ chain of four jobs. Their lineage is then written out as triples (each input ite
 a file between two jobs is one item), imported, and indexed. Rows of the last output are traced backward through all jobs: by the blocks of the lake,
 and by each method over the triples. A process opens the store and asks for all rows of a class; it is begun anew with each of them as the first.
 
-Prints one JSON line for each job; a folder with jobs that ran is taken again. ``first_s``, and ``first_cpu_s`` of the processor: opening and the first question; ``next_s``: the questions after it; ``read``: what the first one read. Classes are as those of
+Prints one JSON line for each job; a folder with jobs that ran is taken again. ``first_s``, and ``first_cpu_s`` of the processor: opening and the first question; ``next_s``: the questions after it; ``read``: what the first one read.
+``bytes``: of the lake, of the same lineage in SQLite, and of the triples. Classes are as those of
 ``benchmarks.triples``: components of at most 10,000 items and larger ones, of which the lineage is small or large. ``same``: answers with the rows of inputs that a search in memory finds.
 """
 
@@ -16,6 +17,7 @@ import json
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
@@ -35,7 +37,10 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
+from lineage_store.copying import copy_application
 from lineage_store.lake.store import LakeStore
+from lineage_store.moving import contents_of
+from lineage_store.sqlite.store import SqliteStore
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
 from lineage_store.url import open_store
@@ -295,6 +300,17 @@ def bytes_in(folder: Path) -> int:
     return sum(file.stat().st_size for file in folder.rglob("*.parquet"))
 
 
+def bytes_in_sqlite(url: str) -> int:
+    """Of the same lineage in the embedded store."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "lineage.db"
+        with open_store(url) as lake, SqliteStore(path) as embedded:
+            for app in lake.application_ids():
+                copy_application(lake, embedded, app)
+                assert contents_of(embedded, app) == contents_of(lake, app)
+        return path.stat().st_size
+
+
 def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
     """Run a job, and trace by all ways."""
     url = f"lake:{folder}/lake"
@@ -322,7 +338,11 @@ def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
         "components": indexed.components,
         "sets": indexed.sets,
         "import_and_index_cpu_s": round(index_s["cpu_s"], 1),
-        "bytes": {"blocks": bytes_in(folder / "lake"), "triples": bytes_in(folder / "lake.triples")},
+        "bytes": {
+            "blocks": bytes_in(folder / "lake"),
+            "sqlite": bytes_in_sqlite(url),
+            "triples": bytes_in(folder / "lake.triples"),
+        },
         "classes": {
             of_class: class_row(url, places, triples, search)
             for of_class, places in chosen(folder / "out", triples, search, most).items()
