@@ -84,15 +84,15 @@ context.stop()
 """
 
 
-def run(folder: Path, program: Path | str, *words: str) -> None:
-    """Run a program under capture; a text is the program itself."""
+def run(folder: Path, program: Path | str, *words: str, store: str = "") -> None:
+    """Run a program under capture; a text is the program itself. ``store``: else a lake in the folder."""
     if isinstance(program, str):
         path = folder / f"{words[1]}.py"
         path.write_text(program, encoding="ascii")
     else:
         path = program
     command = Path(sys.executable).with_name("lineage")
-    url = f"lake:{folder}/lake"
+    url = store or f"lake:{folder}/lake"
     words = (*words, PARTITIONS)
     subprocess.run(
         [command, "--store", url, "run", "--quiet", path, *words],

@@ -271,6 +271,11 @@ LAKE = (
         "writers that share nothing but the machine, which had ten times as many programs to run as cores, differed by more in the same run (0.79); what "
         "they lose to each other are commits to one log, 14 % of the processor time of four, and 4 % of that of one",
     ),
+    Target(
+        "two jobs of which one is archived, a row back through both, over the slower of all hot and all cold",
+        "≤ 1.3 times",
+        at_most("hot-and-cold", "ratio", 1.3, rows=100_000, jobs=2),
+    ),
 )
 
 ARRAYS = (
