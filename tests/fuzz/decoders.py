@@ -49,7 +49,8 @@ from lineage_linker.sides import read_mark, unpack_waiting
 from lineage_query.rows.checksum_cache import ChecksumCache
 from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader
-from lineage_store.recipes import packed_body, recipe_in
+from lineage_store.folding import packed_body
+from lineage_store.recipes import recipe_in
 from lineage_store.run_notes import read_notes
 from lineage_store.spool.reader import Damage, decode, read_lines, record_batches_of
 from tests.fuzz import samples

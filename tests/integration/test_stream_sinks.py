@@ -94,7 +94,9 @@ def test_each_batch_has_the_version_that_names_it(ran: Ran) -> None:
 def test_rows_go_back_to_the_rows_of_their_batch(ran: Ran, table: str) -> None:
     found = places(ran, table)
     assert set(found) == {*LINES, 100, 101}
-    names = {f"back {number}": (found[number], None, "backward") for number in LINES}
+    names: dict[str, tuple[str, str | None, str]] = {
+        f"back {number}": (found[number], None, "backward") for number in LINES
+    }
     onward = next((ran.folder / f"of-{table}").glob("part-*"))
     ids = [json.loads(line)["id"] for line in onward.read_text().splitlines()]
     names |= {

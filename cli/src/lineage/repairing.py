@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.environment.user_functions import load_function
 from lineage_core.recipe.document import Recipe
 from lineage_core.tracing.trace_result import TraceError
+from lineage_dataframes.errors import NotComputedError
 from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.repairing import set_aside_sources, write_repaired
@@ -78,9 +80,10 @@ def repair_frames(url: str, repair: str, to: str, app: str, *, as_json: bool) ->
             for output in outputs:
                 with tempfile.TemporaryDirectory(prefix="lineage-repair-", dir=parent) as scratch:
                     written = Path(scratch, "rows")
-                    repaired.append(
-                        write_repaired(spark, output.recipe, set_aside, function, written)
-                    )
+                    with _failures_named():
+                        repaired.append(
+                            write_repaired(spark, output.recipe, set_aside, function, written)
+                        )
                     ensure_private_folder(folder)
                     copy_rows(written, output.folder)
     if as_json:
@@ -102,6 +105,20 @@ def repair_frames(url: str, repair: str, to: str, app: str, *, as_json: bool) ->
         echo(f"written to {output.folder}")
     for reason in set_aside.reasons:
         echo(f"repaired may be more rows than failed: {reason}", fg=typer.colors.YELLOW)
+
+
+@contextmanager
+def _failures_named() -> Iterator[None]:
+    """Say on what a Python function of the job fails, if it still does: the rows are those of who repairs them.
+
+    Raises:
+        TraceError: one does.
+    """
+    try:
+        yield
+    except NotComputedError as problem:
+        lines = str(problem.__cause__).strip().splitlines()
+        raise TraceError(f"{problem} {lines[-1]}" if len(lines) > 1 else str(problem)) from problem
 
 
 @dataclass(frozen=True)

@@ -269,14 +269,14 @@ class OfEachCell(Operator):
     def supported_modes(self) -> frozenset[Mode]:
         return frozenset({Mode.FULL})
 
-    def run(self, row: Any, modes: frozenset[Mode]) -> Any:
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
         cell, mask = np.zeros((1, 1), np.int64), np.zeros(4, np.bool_)
         for at in range(4):
             cell[0] = at
             mask[:] = False
             mask[at] = True
             self.lwrite(cell, mask)
-        return row * 2
+        return inputs[0] * 2
 
 
 @pytest.mark.parametrize("strategy", FULL)

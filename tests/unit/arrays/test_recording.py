@@ -458,13 +458,14 @@ def test_cells_that_are_arrays_belong_to_their_record(recording: Recording) -> N
     assert went.coordinates().tolist() == [[3, 0], [3, 1], [3, 2]]
     row = recording.source("row", np.arange(3.0))
     assert made_from(recording, "row", row.astype((float, (3,))), np.s_[0, 2]) == [[0]]
-    spread: Any = np.astype(row, np.dtype((float, (3,))))
+    dtype: Any = np.dtype((float, (3,)))
+    spread = np.astype(cast(Any, row), dtype)
     assert made_from(recording, "row", spread, np.s_[2, 0]) == [[2]]
 
 
 def test_arrays_with_more_than_cells_are_refused_beside_traced_ones(recording: Recording) -> None:
     row = recording.source("row", np.arange(3.0))
-    hidden = np.ma.array([1, 2, 3], mask=[0, 1, 0])
+    hidden = np.ma.array([1, 2, 3], mask=[False, True, False])
     for compute in (
         lambda: row + hidden,
         lambda: np.concatenate([row, hidden]),

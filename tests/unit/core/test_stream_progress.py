@@ -61,7 +61,15 @@ def test_a_query_that_runs_is_complete_up_to_a_batch() -> None:
 
 
 def test_it_stays_complete_up_to_the_batch_before_one_that_is_not_known() -> None:
-    messages = [BEGIN, STARTED, frame(0), batch(0, 0), frame(2), batch(1, 0), batch(2, 0)]
+    messages: list[Message] = [
+        BEGIN,
+        STARTED,
+        frame(0),
+        batch(0, 0),
+        frame(2),
+        batch(1, 0),
+        batch(2, 0),
+    ]
     assert progress(verdict(*messages, recipes=3)) == (2, 0, "running")
     lost = verdict(*messages, batch(2, 0, "lost", "Spark went away"), recipes=3)
     assert lost.streams[0].text == (
@@ -77,14 +85,14 @@ def test_it_stays_complete_up_to_the_batch_before_one_that_is_not_known() -> Non
     ],
 )
 def test_what_was_lost_on_the_way_is_not_called_complete(lost: dict[str, object]) -> None:
-    messages = [BEGIN, STARTED, frame(0), batch(0, 0), frame(1), batch(1, 1)]
+    messages: list[Message] = [BEGIN, STARTED, frame(0), batch(0, 0), frame(1), batch(1, 1)]
     found = verdict(*messages, **lost)  # type: ignore[arg-type]
     assert progress(found) == (1, None, "running")
     assert "not known" in found.streams[0].text
 
 
 def test_a_dead_letter_may_have_been_of_a_batch() -> None:
-    messages = [BEGIN, STARTED, frame(0), batch(0, 0)]
+    messages: list[Message] = [BEGIN, STARTED, frame(0), batch(0, 0)]
     dead = DeadLetter(app=APP, place="topic/0/1", reason="broken")
     assert progress(verdict(*messages, dead, recipes=1)) == (0, None, "running")
     replayed = dead.model_copy(update={"resolved": True})
@@ -98,7 +106,12 @@ def test_emitters_of_before_say_nothing_of_it() -> None:
 @given(st.permutations(range(6)), st.integers(0, 5))
 def test_messages_that_come_again_change_nothing(order: list[int], again: int) -> None:
     batches = [batch(number, min(number, 3)) for number in range(6)]
-    messages = [BEGIN, STARTED, *batches, *(batches[place] for place in order[:again])]
+    messages: list[Message] = [
+        BEGIN,
+        STARTED,
+        *batches,
+        *(batches[place] for place in order[:again]),
+    ]
     assert verdict(*messages).streams == (
         StreamProgress(QUERY, RUN, "running", committed=5, complete_to=3),
     )
