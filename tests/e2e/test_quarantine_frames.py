@@ -24,7 +24,7 @@ from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
 from tests.support.job_runs import CLI, STORE, judged, run_plain, run_program, write_job
 
-pytestmark = [pytest.mark.e2e, pytest.mark.long]
+pytestmark = pytest.mark.e2e
 
 Capture = Callable[..., LineageContext]
 KEY = "0f" * 32
@@ -209,13 +209,14 @@ def key(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(FUNCTIONS_KEY, KEY)
 
 
-@pytest.mark.parametrize("seed", [0, 4])
+@pytest.mark.parametrize("seed", [0, pytest.param(4, marks=pytest.mark.long)])
 def test_what_is_left_and_what_is_set_aside(
     capture: Capture, spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     check_drawn(capture, spark, tmp_path, seed, rows_traced=1)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("seed", range(5, 40))
 def test_more_of_what_is_left_and_set_aside(
     capture: Capture, spark: SparkSession, tmp_path: Path, seed: int
@@ -235,6 +236,7 @@ CELLS = [
 COLUMNS = "d double, s string, t timestamp, day date, c decimal(7,2), b boolean"
 
 
+@pytest.mark.long
 def test_rows_are_named_by_arguments_of_any_kind(
     capture: Capture, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -253,6 +255,7 @@ def test_rows_are_named_by_arguments_of_any_kind(
     assert {entry["records"] for entry in found["operators"]} == {5, 1}
 
 
+@pytest.mark.long
 def test_where_none_are_set_aside_a_failing_row_ends_the_job(
     capture: Capture, spark: SparkSession, tmp_path: Path
 ) -> None:
@@ -325,6 +328,7 @@ def written(folder: Path) -> list[str]:
     )
 
 
+@pytest.mark.long
 def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(tmp_path: Path) -> None:
     write_job(tmp_path, JOB)
     (tmp_path / "repair.py").write_text(REPAIR)
