@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections import defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -19,6 +20,7 @@ LETTERS = (5, 4, 5, 6)
 """Letters of a word by its rank: 59 bytes a line, so 1.7 million lines in 100 MB."""
 SEED = 20130101
 CHUNK_LINES = 100_000
+COMMON_A_LINE = 8
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*(B|KB|MB|GB)?", re.IGNORECASE)
 _UNITS = {"B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9}
 
@@ -82,6 +84,18 @@ def _lines(
     ends = np.cumsum(counts).tolist()
     starts = [0, *ends[:-1]]
     return b"\n".join(b" ".join(text[i:j]) for i, j in zip(starts, ends, strict=True)) + b"\n"
+
+
+def write_rare_words(path: Path, lines: int, words: int, seed: int = 7) -> None:
+    """Lines of common words, among which each other word stands once."""
+    draw = np.random.default_rng(seed)
+    common = draw.zipf(EXPONENT, (lines, COMMON_A_LINE)) % min(VOCABULARY, words)
+    others = defaultdict[int, list[str]](list)
+    for number, line in enumerate(draw.integers(0, lines, max(words - VOCABULARY, 0)).tolist()):
+        others[line].append(f"x{number}")
+    with path.open("w", encoding="utf-8") as file:
+        for number, ranks in enumerate(common.tolist()):
+            file.write(" ".join([*(f"w{rank}" for rank in ranks), *others[number]]) + "\n")
 
 
 def write_flights(folder: Path, size: int) -> None:

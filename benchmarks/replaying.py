@@ -13,7 +13,6 @@ import os
 import random
 import tempfile
 import time
-from collections import defaultdict
 from operator import add
 from pathlib import Path
 from typing import Any
@@ -21,27 +20,15 @@ from typing import Any
 import numpy as np
 from pyspark import SparkConf, SparkContext
 
+from benchmarks.generate import write_rare_words
 from benchmarks.provenance import provenance
 from benchmarks.row import put_out
 from benchmarks.spark_events import log_settings, task_times
 from lineage_emitter import LineageContext
 
 LINES, WORDS = 635_000, 1_173_443
-COMMON, EXPONENT, COMMON_A_LINE = 8_000, 2.0, 8
 OUTPUTS = (1, 10, 100, 1_000, 10_000, 100_000)
 RUN = "run"
-
-
-def write_text(path: Path, lines: int, words: int, seed: int = 7) -> None:
-    """Lines of common words, among which each other word stands once."""
-    draw = np.random.default_rng(seed)
-    common = draw.zipf(EXPONENT, (lines, COMMON_A_LINE)) % min(COMMON, words)
-    others = defaultdict[int, list[str]](list)
-    for number, line in enumerate(draw.integers(0, lines, max(words - COMMON, 0)).tolist()):
-        others[line].append(f"x{number}")
-    with path.open("w", encoding="utf-8") as file:
-        for number, ranks in enumerate(common.tolist()):
-            file.write(" ".join([*(f"w{rank}" for rank in ranks), *others[number]]) + "\n")
 
 
 def replayed(source: Path, folder: Path, cores: int, repeats: int) -> dict[str, Any]:
@@ -126,7 +113,7 @@ def main() -> None:
     cores = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder, "in.txt")
-        write_text(source, given.lines, given.words)
+        write_rare_words(source, given.lines, given.words)
         row = replayed(source, Path(folder), cores, given.repeats)
     row = {"benchmark": "replaying", "lines": given.lines, "cores_used": cores} | row
     put_out(row | {"provenance": provenance()}, given.json_out)
