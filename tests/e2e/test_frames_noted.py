@@ -281,7 +281,7 @@ def test_a_lineage_context_notes_frames_beside_rdds(
 def test_noting_never_breaks_the_program(
     capture: Capture, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(frame: DataFrame, *more: object) -> Recipe:
+    def broken(frame: DataFrame, *more: object, **named: object) -> Recipe:
         raise RuntimeError("no plan today")
 
     monkeypatch.setattr(plans, "recipe_of", broken)
