@@ -334,7 +334,7 @@ def test_rows_are_followed_over_http(ran: Path) -> None:
     assert {reason.partition(" (")[0] for reason in end["open"].values()} == {
         "more such rows may come"
     }
-    assert refused.status_code == HTTPStatus.BAD_REQUEST, refused.text
+    assert refused.status_code == HTTPStatus.UNPROCESSABLE_ENTITY, refused.text
     events = _events(text)
     assert [event["id"] for event in events] == [str(n + 1) for n in range(len(events))]
     rows = [event for event in events if event["event"] == "row"]
