@@ -123,6 +123,7 @@ def write_log(folder: Path, name: str, events: list[str], **end: Any) -> None:
         "split": None,
         "is_changed": False,
         "is_superset": False,
+        "is_sorted": True,
         "given": {},
     }
     lines = [*events, json.dumps(fields | end)]

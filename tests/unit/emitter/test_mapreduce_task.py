@@ -181,6 +181,24 @@ def test_a_reducer_gets_records_as_hadoop_would_give_them(tmp_path: Path) -> Non
     assert sorted(ran.log) == [b"i\t1\tk", b"i\t3\tl", b"o\t1\tk", b"o\t3\tl"]
     assert (ran.end["rows"], ran.end["split"], ran.end["is_of_output"]) == (4, None, True)
     assert ran.end["given"] == {"3.0": 2, "4.1": 2}
+    assert ran.end["is_sorted"] is True
+
+
+@pytest.mark.parametrize(
+    ("keys", "is_sorted"),
+    [
+        ([b"a", b"a", b"b"], True),
+        ([b"1", b"1.0", b"1"], False),
+        ([b"", b"", b"a"], True),
+        ([b"\xff", b"\xc3\xa9"], False),
+    ],
+)
+def test_a_reducer_notices_whether_the_records_of_a_key_stand_together(
+    tmp_path: Path, keys: list[bytes], is_sorted: bool
+) -> None:
+    given = b"".join(key + MARK + b"3.0\tv\n" for key in keys)
+    ran = run_task(tmp_path, "import sys; sys.stdin.read()", given, observed=False, is_map=False)
+    assert ran.end["is_sorted"] is is_sorted
 
 
 @pytest.mark.parametrize("value", [b"v", b"v" + MARK + b"3.0\t" + MARK])

@@ -34,6 +34,7 @@ Run = Callable[[Sequence[str]], int]
 MAP_REASON = "a mapper may use any line that its task read so far"
 REDUCE_REASON = "a reducer may use any record that its task read so far"
 NAMES_REASON = f"a line of a reducer begins with no key of its task: {REDUCE_REASON}"
+ORDER_REASON = "the records of a key did not stand together, by an order of the job's own: a line may be made of some of them"
 LEFT_REASON = "a reducer ended before it was given all records of a key"
 
 
@@ -160,6 +161,8 @@ class _Outputs:
             reasons.add(NAMES_REASON if self.named_keys else REDUCE_REASON)
         elif bool((reducer.logged > keys.given)[keys.rows].any()):
             reasons.add(LEFT_REASON)
+        elif not reducer.log.is_sorted:
+            reasons.add(ORDER_REASON)
         if reducer.is_superset:
             reasons.add(MAP_REASON)
         task.superset_reason = "; ".join(sorted(reasons))

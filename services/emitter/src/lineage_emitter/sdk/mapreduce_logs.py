@@ -56,6 +56,8 @@ class TaskLog:
         self.is_of_output: bool = end["is_of_output"]
         self.is_superset: bool = end["is_superset"]
         """Whether a record of a mapper may be made from fewer lines than the log says."""
+        self.is_sorted: bool = end["is_sorted"]
+        """Whether the records of each key stood together where a reducer was given them."""
         self.given: dict[str, int] = end["given"]
         """How many records a reducer was given of each attempt at a map task."""
 

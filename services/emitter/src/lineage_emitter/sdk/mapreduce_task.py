@@ -95,6 +95,9 @@ class Task:
         """What a record carries to the reducer, in the place of its separator."""
         self.given_by = Counter[str]()
         """How many records a reducer was given of each attempt at a map task."""
+        self.last_key = b""
+        self.is_sorted = True
+        """Whether keys were given in the order of their bytes, as Hadoop sorts them: so the records of each stood together."""
         self.is_superset = False
         self.split: dict[str, Any] | None = None
         self.is_observed = self.is_exhausted = self.has_bounds = False
@@ -166,12 +169,20 @@ class Task:
             attempt, _, value = piece.partition(b"\t")
             next_key = value.rpartition(b"\n")[2]
             self.given_by[attempt.decode()] += times
+            self._pass_key(key)
+            if times > 1:
+                self._pass_key(next_key)
             given += [value] * times
             counts[key] += 1
             counts[next_key] += times - 1
             key = next_key
         self._count(GIVEN, counts.items())
         return self.given.join(given)
+
+    def _pass_key(self, key: bytes) -> None:
+        if key != self.last_key:
+            self.is_sorted &= key > self.last_key
+            self.last_key = key
 
     def _count(self, kind: bytes, counts: Iterable[tuple[bytes, int]]) -> None:
         """Log how many records of each key a reducer was given, or wrote."""
@@ -318,6 +329,7 @@ class Task:
         end["is_changed"] = self.split is not None and version(self.path) != self.version
         end["is_of_output"] = not self.is_map or not self.mark
         end |= {"is_superset": self.is_superset, "given": self.given_by}
+        end["is_sorted"] = self.is_sorted
         self.log.write(json.dumps(end).encode())
         self.log.close()
         self.sink.flush()
