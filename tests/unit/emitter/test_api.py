@@ -771,3 +771,27 @@ def test_a_file_that_is_read_and_written_in_place_is_refused(here: Path) -> None
             api.add_output(api.location("a", 0, 9))
     reasons = judged(here, api.app).reasons
     assert any("its versions can't be distinguished" in reason for reason in reasons)
+
+
+def test_a_file_that_is_written_while_a_task_reads_it_is_refused(here: Path) -> None:
+    (here / "a").write_bytes(b"before")
+    with LineageApi("at once") as api:
+        for node in ("source", "look", "later", "edit"):
+            api.register(node, kind="source" if node == "source" else "sink")
+        api.link("source", "edit")
+        with api.task("look") as look:
+            look.add_input(look_at := api.location("a", 0, 6))
+            look.add_output("look#0#0")
+            with api.task("edit") as edit:
+                edit.add_input("source#0#1")
+                edit.add_output(api.location("a", 0, 6))
+                (here / "a").write_bytes(b"behind")
+        with api.task("later") as later:
+            later.add_input(look_at)
+            later.add_output("later#0#0")
+    with stored(here) as access:
+        verdict = access.verdict(api.app)
+        answer = access.ask(TraceQuery(Direction.BACKWARD, ("later#0#0",), app=api.app))
+    assert any("a was written while parts of it were read" in one for one in verdict.reasons)
+    (item,) = (item for group in answer.groups for item in group.items)
+    assert item.address == "source#0#1"

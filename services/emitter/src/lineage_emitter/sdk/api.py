@@ -384,6 +384,20 @@ class LineageApi:
         """
         self._file_messages.add(message)
 
+    def task_began(self) -> int:
+        """The number of a task that begins now."""
+        with self._lock:
+            return self._files.began()
+
+    def check_parts_read(self, files: Iterable[str], task: int) -> None:
+        """See that what a task read of files (nodes) can be told from what this application wrote to them.
+
+        Raises:
+            CaptureFailedError: it can't.
+        """
+        with self._lock:
+            self._files.check_read(files, task)
+
     def parts_committed(self, read: Iterable[str], written: Iterable[str]) -> None:
         """A task is about to be committed that read parts of some files (nodes), and wrote parts of others."""
         with self._lock:

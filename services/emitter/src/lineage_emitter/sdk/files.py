@@ -23,7 +23,7 @@ class _PartedFile:
     """What is known of one file.
 
     ``first``: its state when a part of it was first named; None: it was not there. ``read_in``: states in which it was read, of which the first
-    ``sent`` are sent. ``written_in``: its state when the last task that wrote parts of it was committed; None: it was not there.
+    ``sent`` are sent. ``written_since``: the count of tasks when the first one that wrote parts of it was committed. ``written_in``: its state when the last task that wrote parts of it was committed; None: it was not there.
     """
 
     place: str
@@ -33,6 +33,7 @@ class _PartedFile:
     sent: int = 0
     has_writer: bool = False
     was_written: bool = False
+    written_since: int | None = None
     written_in: State | None = None
 
     @property
@@ -46,8 +47,10 @@ class _PartedFile:
         states = (self.first or UNKNOWN_STATE, _state(self.place) or UNKNOWN_STATE)
         self.read_in |= dict.fromkeys(states)
 
-    def note_written(self) -> None:
-        """A task was committed that wrote parts of it."""
+    def note_written(self, tasks: int) -> None:
+        """A task was committed that wrote parts of it, when so many had begun."""
+        if self.written_since is None:
+            self.written_since = tasks
         self.was_written, self.written_in = True, _state(self.place)
 
     def unsent(self) -> list[State]:
@@ -68,6 +71,27 @@ class FileSpaces:
     def __init__(self) -> None:
         self._nodes: dict[str, str] = {}
         self._files: dict[str, _PartedFile] = {}
+        self._tasks = 0
+
+    def began(self) -> int:
+        """A task begins; its number, from 1 up."""
+        self._tasks += 1
+        return self._tasks
+
+    def check_read(self, nodes: Iterable[str], task: int) -> None:
+        """See that what a task read of files can be told from what this application wrote to them.
+
+        Raises:
+            CaptureFailedError: it began before the first part that was written to one, which had bytes before, was committed.
+        """
+        for node in nodes:
+            file = self._files[node]
+            had_bytes = file.first is not None and file.first[0] > 0
+            since = file.written_since
+            if had_bytes and file.has_writer and (since is None or task <= since):
+                raise CaptureFailedError(
+                    f"{file.place} was written while parts of it were read: its versions can't be distinguished"
+                )
 
     def node_of(self, path: str) -> tuple[str, bool]:
         """The node of a file, and whether it is a new one.
@@ -110,7 +134,7 @@ class FileSpaces:
     ) -> Iterator[RecordSplits]:
         """A task was committed that read parts of some files, and wrote parts of others; yields what is to be sent of those read."""
         for node in written:
-            self._files[node].note_written()
+            self._files[node].note_written(self._tasks)
         for node in read:
             file = self._files[node]
             file.note_read()

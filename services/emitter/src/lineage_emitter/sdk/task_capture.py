@@ -34,6 +34,7 @@ class TaskCapture(FlowBuffer):
         self._partition = partition
         self._attempt = attempt
         self._out = api.open_task(node, partition, attempt)
+        self._number = api.task_began()
         self._digest = 0
         self._failure = ""
         """Why capture of this task has ended; then nothing of it counts."""
@@ -303,6 +304,7 @@ class TaskCapture(FlowBuffer):
             if self._paired is not None:
                 self._paired.pair()
             self._write_all()
+            self._api.check_parts_read(sorted(self._files_read), self._number)
         except BaseException as problem:
             out.discard()
             if not isinstance(problem, Exception) or self._api.raising:
