@@ -30,7 +30,7 @@ GROUPS = (
     "joinWindow",
 )
 OTHERS = ("function", "limit", "windowDedup", "two")
-EXACT_IF_NONE_IS_LATE = {"session", "twice", "two"}
+EXACT_IF_NONE_IS_LATE = {"twice", "two"}
 ASKED = 3
 """Rows of a query that are traced."""
 

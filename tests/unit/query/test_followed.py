@@ -46,9 +46,9 @@ def test_a_condition_is_on_a_folder_a_file_or_a_topic() -> None:
     assert (followed.source, followed.is_topic, followed.goes_on) == ("/data/in", False, True)
     streams = [
         followed.streams(facts(folder))
-        for folder in ("file:/data/in", "file:/data/in/*.csv", "file:/data")
+        for folder in ("file:/data/in", "file:/data/in/*.csv", "file:/data", "file:/data/i*")
     ]
-    assert streams == [1, 1, 1]
+    assert streams == [1, 1, 1, 1]
     assert not followed.streams(facts("file:/data/inner", "file:/other/*", ""))
     read = {"sources": [{"format": "csv", "files": [{"path": "file:/data/in/day=1/a.csv"}]}]}
     assert followed.reading(read) is Reading.READ

@@ -249,8 +249,11 @@ class FollowedSource:
 
     def _is_around(self, folder: str) -> bool:
         """Whether a stream of a folder, or of files that a pattern names, may read files of the source."""
-        fixed = re.split(r"[*?\[{\\]", folder, maxsplit=1)[0].rstrip("/")
-        fixed = _canonical(fixed)
+        fixed, *pattern = re.split(r"[*?\[{\\]", folder, maxsplit=1)
+        if pattern:
+            # The last name may go on behind the sign.
+            fixed = fixed.rpartition("/")[0]
+        fixed = _canonical(fixed.rstrip("/"))
         return self.holds(fixed) or self.source.startswith(f"{fixed}/") or fixed == ""
 
 

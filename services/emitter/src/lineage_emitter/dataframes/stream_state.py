@@ -124,7 +124,7 @@ class State:
             return made.joined(
                 self.node, *(self._parts_of(spark, side, rows) for side in _children(self.node))
             )
-        whole = _Whole(spark, rows, self.late_rows, self.is_filtered)
+        whole = _Whole(spark, rows, self.late_rows, self.is_filtered, watermarks.before)
         given = whole.given(self.node)
         if self.kind in FUNCTIONS:
             return given
@@ -142,12 +142,16 @@ class State:
 
 @dataclass
 class _Whole:
-    """What plans give of all rows so far, as batch queries. ``is_unsure``: groups of them may lack rows that have their keys."""
+    """What plans give of all rows so far, as batch queries. ``is_unsure``: groups of them may lack rows that have their keys.
+
+    ``watermark_ms``: that of the batch before, behind which sessions have been given and forgotten.
+    """
 
     spark: SparkSession
     rows: Rows
     late_rows: str
     is_filtered: bool
+    watermark_ms: int
     is_unsure: bool = field(default=False, init=False)
 
     def of(self, plan: Any) -> Any:
@@ -173,8 +177,10 @@ class _Whole:
 
     def _may_lack_rows(self, node: Any) -> bool:
         """Whether groups of an aggregate may lack some of the rows that have their keys."""
-        # Spark takes a condition on windows of sessions for one on the rows that it makes sessions of.
-        is_cut = self.is_filtered and bool(_plans().isOfSessions(node))
+        # Spark takes a condition on windows of sessions for one on the rows that it makes sessions of. And a row behind the watermark
+        # whose own window reaches beyond it is not late, but begins a session anew where the batch query goes on with one that has been given.
+        can_be_cut = self.is_filtered or self.watermark_ms > 0
+        is_cut = can_be_cut and bool(_plans().isOfSessions(node))
         return bool(self.late_rows) or is_cut or any(map(_lets_more_through, _states_below(node)))
 
 
