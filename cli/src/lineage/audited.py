@@ -13,8 +13,6 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
-import typer
-
 from lineage.servers import SERVER_SCHEMES
 from lineage_core.environment.redaction import redact_arguments
 from lineage_core.errors import LineageError
@@ -86,7 +84,7 @@ def audited(command: str, url: str, query: SubjectQuery) -> Iterator[Answered]:
         record("request", {})
         try:
             yield answer
-        except (NotAuditedError, typer.Exit):
+        except NotAuditedError:
             raise
         except BaseException as error:
             record("response", {"status": "failed", "error": type(error).__name__})
