@@ -86,7 +86,7 @@ def run_mapreduce(
     from lineage_emitter.sdk.mapreduce_adapter import run_job
 
     def run(words: Sequence[str]) -> int:
-        with subprocess.Popen(words) as child, _signals_to(child):
+        with _started(words) as child:
             return child.wait()
 
     with _notes_of(url) as (own, notes_file):
@@ -117,10 +117,7 @@ def run_module(
     # A program run by its path imports nothing from the working directory, either.
     command = module_command(*words)
     with _notes_of(url) as (own, notes_file):
-        with (
-            subprocess.Popen(command, env={**environment, **own}, stdout=output) as child,
-            _signals_to(child),
-        ):
+        with _started(command, env={**environment, **own}, stdout=output) as child:
             try:
                 # What is needed at the end: the job does not wait until it is loaded.
                 load_numpy()
@@ -169,11 +166,21 @@ def _absolute(url: str) -> str:
 
 
 @contextmanager
-def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass signals on to the child, so that it ends as it would on its own."""
+def _started(words: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a program, and pass signals on to it, so that it ends as it would on its own; also those that come while it starts.
+
+    Args:
+        words: the program and its arguments.
+        how: as `subprocess.Popen` takes it.
+    """
+    started: subprocess.Popen[bytes] | None = None
+    early: list[int] = []
 
     def forward(number: int, _: FrameType | None) -> None:
-        child.send_signal(number)
+        if started is None:
+            early.append(number)
+        else:
+            started.send_signal(number)
 
     def wait(number: int, _: FrameType | None) -> None:
         pass
@@ -184,7 +191,10 @@ def _signals_to(child: subprocess.Popen[bytes]) -> Iterator[None]:
     for number in FROM_TERMINAL:
         before[number] = signal.signal(number, wait)
     try:
-        yield
+        with subprocess.Popen(words, **how) as started:
+            for number in early:
+                started.send_signal(number)
+            yield started
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
