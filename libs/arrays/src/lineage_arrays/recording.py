@@ -112,7 +112,7 @@ class Recording:
         operands = tuple(Operand(self.flow, array.node, array.current) for array in arrays)
         value, inputs = run_operator(operator, operands, strategies or default_of(operator))
         name = operator.name or type(operator).__name__
-        axes = decided_axes(operator, operands, value)
+        axes = decided_axes(operator, value)
         return TracedArray(self.flow, value, name, inputs, constants=True, decided_axes=axes)
 
     def load(self, name: str | os.PathLike[str]) -> Any:

@@ -6,7 +6,7 @@ import functools
 import os
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from pathlib import Path
@@ -52,10 +52,9 @@ NO_AXES: frozenset[int] = frozenset()
 FIRST_AXIS: frozenset[int] = frozenset({0})
 
 
-def unless_of(shape: Shape, operands: Iterable[Operand]) -> frozenset[int]:
-    """The axes of what a function gave that nothing is known of: values may have decided their lengths, unless an operand has the shape."""
-    known = any(shape == operand.current.shape for operand in operands)
-    return NO_AXES if known else frozenset(range(len(shape)))
+def all_axes(value: npt.ArrayLike) -> frozenset[int]:
+    """The axes of what a function gave that nothing is known of: values may have decided their lengths, also where these are those of an operand."""
+    return frozenset(range(np.ndim(value)))
 
 
 class Operand:

@@ -12,7 +12,7 @@ from lineage_arrays.calls import name_of, operands, replaced
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import AllToAll
 from lineage_arrays.traced import TracedArray, flow_of
-from lineage_arrays.workflow import AnyArray, Input, Operand, unless_of
+from lineage_arrays.workflow import AnyArray, Input, Operand, all_axes
 
 ALL_CELLS = "a function that is not looked into: all cells of each operand"
 
@@ -120,7 +120,7 @@ class _Called:
                 self.name,
                 self._inputs(value),
                 constants=True,
-                decided_axes=unless_of(value.shape, self.befores),
+                decided_axes=all_axes(value),
             )
         return self.made[id(leaf)]
 

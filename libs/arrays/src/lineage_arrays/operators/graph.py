@@ -36,7 +36,7 @@ from lineage_arrays.workflow import (
     Operand,
     Output,
     Workflow,
-    unless_of,
+    all_axes,
 )
 
 
@@ -134,7 +134,7 @@ class OperatorGraph:
             if step.operator is not None:
                 how = chosen.get(step, default_of(step.operator))
                 value, ways = run_operator(step.operator, operands, how)
-                axes = decided_axes(step.operator, operands, value)
+                axes = decided_axes(step.operator, value)
                 node = flow.add(step.name, value, ways, decided_axes=axes)
                 arrays[step] = Operand(flow, node, value)
             elif step in chosen:
@@ -180,12 +180,10 @@ def default_of(operator: Operator) -> tuple[Strategy, ...]:
     return (Strategy(Mode.MAP if Mode.MAP in operator.supported_modes() else Mode.BLACKBOX),)
 
 
-def decided_axes(
-    operator: Operator, operands: Sequence[Operand], output: AnyArray
-) -> frozenset[int]:
+def decided_axes(operator: Operator, output: AnyArray) -> frozenset[int]:
     """The axes of an operator's output whose lengths values may have decided."""
     by_values = operator.chooses or opaque(operator)
-    return unless_of(output.shape, operands) if by_values else NO_AXES
+    return all_axes(output) if by_values else NO_AXES
 
 
 def run_operator(

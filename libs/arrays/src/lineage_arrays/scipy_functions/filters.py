@@ -15,7 +15,7 @@ from lineage_arrays.scipy_functions.footprints import (
     of_footprint,
     per_axis,
 )
-from lineage_arrays.scipy_functions.rules import Given, Related, Row, Rule, all_cells, by_rules
+from lineage_arrays.scipy_functions.rules import Given, Related, Row, Rule, by_rules, known_shape
 from lineage_arrays.scipy_functions.windows import box_around, extended, windows
 from lineage_arrays.workflow import AnyArray
 
@@ -148,7 +148,7 @@ def _uniform(given: Given, value: AnyArray, sizes: Sequence[tuple[int, int, int,
 
 WINDOW = "the cells of the window, and at the border those that the mode puts there"
 _RUNNING = f"{WINDOW} (of floats, or of 64 bits: superset, the cells before it on its line, too: a running sum rounds)"
-_OF_FUNCTION = Row(all_cells, "superset", "all cells: a function of yours decides which it uses")
+_OF_FUNCTION = Row(known_shape, "superset", "all cells: a function of yours decides which it uses")
 
 
 def _sums(

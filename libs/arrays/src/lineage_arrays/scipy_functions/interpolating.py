@@ -16,10 +16,10 @@ from lineage_arrays.scipy_functions.rules import (
     Given,
     Related,
     Row,
-    all_cells,
     by_rules,
     given,
     inputs_of,
+    known_shape,
 )
 from lineage_arrays.workflow import AnyArray
 
@@ -164,7 +164,7 @@ TABLE: dict[str, Row] = {
     "spline_filter1d": Row(by_rules(input=spline), "superset", "the cells on the axis (of order 0 and 1: exact, the cell itself)"),
     **dict.fromkeys(
         ["distance_transform_bf", "distance_transform_cdt", "distance_transform_edt"],
-        Row(all_cells, "superset", "all cells: the nearest of them decides"),
+        Row(known_shape, "superset", "all cells: the nearest of them decides"),
     ),
-    "spline_filter": Row(all_cells, "superset", "all cells"),
+    "spline_filter": Row(known_shape, "superset", "all cells"),
 }  # fmt: skip

@@ -11,7 +11,15 @@ from lineage_arrays.functions.rearranging import Layout, gathered, moving, sever
 from lineage_arrays.functions.transforms import NO_NARROWER
 from lineage_arrays.mappings import Boxes, Gather, Span, over_axes
 from lineage_arrays.scipy_functions.footprints import exactly, whole
-from lineage_arrays.scipy_functions.rules import Given, Related, Row, Rule, all_cells, by_rules
+from lineage_arrays.scipy_functions.rules import (
+    Given,
+    Related,
+    Row,
+    Rule,
+    all_cells,
+    by_rules,
+    known_shape,
+)
 from lineage_arrays.workflow import AnyArray
 
 ZEROS = "zeros of the matrix are not looked at"
@@ -117,8 +125,23 @@ def _systems(matrix: str, *names: str) -> dict[str, Row]:
 
 _MOVES = "the one cell that it is; none where it is filled in"
 _MATRIX = "all cells of the matrix"
-_ALL = Row(all_cells, "superset", "all cells of each operand")
+_ALL = Row(known_shape, "superset", "all cells of each operand")
 _NO_ARRAYS = Row(all_cells, "no lineage", "it takes numbers; of traced ones: superset, all cells")
+
+_DECIDING = [
+    "clarkson_woodruff_transform",
+    "eig_banded",
+    "eigh",
+    "eigh_tridiagonal",
+    "eigvals_banded",
+    "eigvalsh_tridiagonal",
+    "lstsq",
+    "null_space",
+    "orth",
+    "qr_delete",
+    "subspace_angles",
+]
+"""Functions that may choose by values how much they give: the rank, the eigenvalues of a range."""
 
 _ALL_OF = [
     "bandwidth",
@@ -127,17 +150,11 @@ _ALL_OF = [
     "cho_solve_banded",
     "cholesky",
     "cholesky_banded",
-    "clarkson_woodruff_transform",
     "companion",
     "coshm",
     "cosm",
     "cossin",
     "eig",
-    "eig_banded",
-    "eigh",
-    "eigh_tridiagonal",
-    "eigvals_banded",
-    "eigvalsh_tridiagonal",
     "expm_cond",
     "expm_frechet",
     "fiedler",
@@ -148,18 +165,14 @@ _ALL_OF = [
     "issymmetric",
     "ldl",
     "logm",
-    "lstsq",
     "lu",
     "lu_factor",
     "matmul_toeplitz",
     "matrix_balance",
-    "null_space",
     "ordqz",
-    "orth",
     "orthogonal_procrustes",
     "polar",
     "qr",
-    "qr_delete",
     "qr_insert",
     "qr_multiply",
     "qr_update",
@@ -178,7 +191,6 @@ _ALL_OF = [
     "solve_lyapunov",
     "solve_sylvester",
     "solve_toeplitz",
-    "subspace_angles",
     "svd",
     "tanhm",
     "tanm",
@@ -186,6 +198,7 @@ _ALL_OF = [
 
 TABLE: dict[str, Row] = {
     **dict.fromkeys(_ALL_OF, _ALL),
+    **dict.fromkeys(_DECIDING, Row(all_cells, "superset", "all cells of each operand")),
     **dict.fromkeys(["inv", "pinv", "pinvh", "expm", "sqrtm"], Row(by_rules(a=each_matrix(2), A=each_matrix(2)), "superset", f"{_MATRIX}, of several the one")),
     "det": Row(by_rules(a=each_matrix(0)), "superset", f"{_MATRIX}, of several the one"),
     **dict.fromkeys(["eigvals", "eigvalsh", "svdvals"], Row(by_rules(a=each_matrix(1)), "superset", f"{_MATRIX}, of several the one")),
@@ -206,7 +219,7 @@ TABLE: dict[str, Row] = {
         by_rules(a=lambda given, value: columns_of_two(given, value, 0), b=lambda given, value: columns_of_two(given, value, 1)),
         "exact", "one cell of each operand",
     ),
-    "funm": Row(all_cells, "superset", "all cells: a function of yours decides which it uses"),
+    "funm": Row(known_shape, "superset", "all cells: a function of yours decides which it uses"),
     **dict.fromkeys(["dft", "hadamard", "helmert", "hilbert", "invhilbert", "invpascal", "pascal"], _NO_ARRAYS),
     **dict.fromkeys(["find_best_blas_type", "get_blas_funcs", "get_lapack_funcs"], Row(None, "no lineage", "it looks at shapes and types alone")),
 }  # fmt: skip

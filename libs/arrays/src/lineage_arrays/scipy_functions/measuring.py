@@ -21,13 +21,13 @@ from lineage_arrays.scipy_functions.rules import (
     Given,
     Related,
     Row,
-    all_cells,
-    all_cells_of,
     by_rules,
     chosen,
     everything,
     given,
     inputs_of,
+    known_shape,
+    known_shape_of,
     structured,
 )
 from lineage_arrays.workflow import AnyArray, Input, Operand
@@ -93,7 +93,7 @@ def labelled(call: Call) -> Result | Results:
     labels, count = of_call.result
     operand = of_call.raw.get("input")
     if not isinstance(operand, Operand) or labels.shape != operand.current.shape:
-        return all_cells_of(of_call)
+        return known_shape_of(of_call)
     found = np.array(labels)
 
     def index() -> I64:
@@ -119,7 +119,7 @@ def place(call: Call) -> Result | Results:
     of_call = given(call)
     operand = of_call.raw["input"]
     if of_call["labels"] is not None or not isinstance(operand, Operand):
-        return all_cells_of(of_call)
+        return known_shape_of(of_call)
     shape = operand.current.shape
     at = int(np.ravel_multi_index([int(number) for number in of_call.result], shape)) + 1
     witness = chosen(Gather(shape, (), lambda: np.array(at)))
@@ -137,7 +137,7 @@ def _grouped(cells: str, kind: Any = "exact") -> Row:
 
 _LEAVES = Row(None, "leaves", "values leave: traces of what is made of them say so")
 _NOTHING = Row(None, "no lineage", "it takes no arrays, or looks at shapes and types alone")
-_ALL = Row(all_cells, "superset", "all cells of each operand")
+_ALL = Row(known_shape, "superset", "all cells of each operand")
 
 TABLE: dict[str, Row] = {
     **dict.fromkeys(

@@ -29,8 +29,8 @@ from lineage_arrays.scipy_functions.rules import (
     Related,
     Row,
     Rule,
-    all_cells,
     by_rules,
+    known_shape,
 )
 from lineage_arrays.scipy_functions.windows import CONSTANT, Offsets, boxes
 from lineage_arrays.workflow import AnyArray
@@ -190,7 +190,7 @@ def _row(rule: Rule, cells: str, kind: Kind = "exact") -> Row:
 
 _OPENED, _CLOSED = chained((eroded, dilated)), chained((dilated, eroded))
 _ERODED, _DILATED = binary(reverse=False), binary(reverse=True)
-_SPREADING = Row(all_cells, "superset", "all cells: how far it goes depends on them")
+_SPREADING = Row(known_shape, "superset", "all cells: how far it goes depends on them")
 
 TABLE: dict[str, Row] = {
     **dict.fromkeys(["minimum_filter1d", "maximum_filter1d"], _row(extreme_1d, _EXTREME)),

@@ -15,12 +15,19 @@ from lineage_arrays.calls import Call, Handler, Result, Results, as_array, opera
 from lineage_arrays.cells import Shape
 from lineage_arrays.functions.transforms import NO_NARROWER
 from lineage_arrays.mappings import AllToAll, Choice, Mapping
-from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand, unless_of
+from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand, all_axes
 
 Kind: TypeAlias = Literal["exact", "chosen", "superset", "refused", "leaves", "no lineage"]
 Related: TypeAlias = Sequence[tuple[Mapping, str]]
 """Mappings of one operand, and why each may have cells that count for nothing; empty where it is exact."""
 
+_LENGTHS = frozenset(
+    {
+        "M", "N", "angle", "bins", "down", "iterations", "m", "n", "n_out", "nfft", "noverlap", "nperseg", "num", "output_shape", "q",
+        "up", "zoom",
+    }
+)  # fmt: skip
+"""Parameters that decide how long a result is."""
 BY_VALUE = "an argument that says how to compute, all cells of it"
 
 
@@ -182,12 +189,21 @@ def all_cells(call: Call) -> Result | Results:
 
 def all_cells_of(of_call: Given) -> Result | Results:
     """As :func:`all_cells`, of a call that SciPy has run."""
-    taken = list(operands(list(of_call.raw.values())))
     return structured(
         of_call,
         lambda _, value: everything(of_call, value),
-        lambda _, value: unless_of(value.shape, taken),
+        lambda _, value: all_axes(value),
     )
+
+
+def known_shape(call: Call) -> Result | Results:
+    """As :func:`all_cells`, of a function whose results have shapes that follow from those of its operands."""
+    return known_shape_of(given(call))
+
+
+def known_shape_of(of_call: Given) -> Result | Results:
+    """As :func:`known_shape`, of a call that SciPy has run."""
+    return structured(of_call, lambda _, value: everything(of_call, value))
 
 
 def everything(of_call: Given, value: AnyArray) -> list[Input]:
@@ -206,19 +222,22 @@ def structured(
 ) -> Result | Results:
     """The result: arrays within tuples, lists and dictionaries, each made from what ``inputs`` says of its number and value.
 
-    ``decided`` says of which axes values decided the lengths.
+    ``decided`` says of which axes values decided the lengths; of all, where the length is a traced argument.
 
     Raises:
         UntracedError: there is something else in it, as an object of SciPy.
     """
     result = of_call.result
     leaves: list[Result] = []
+    lengths = [of_call.raw[name] for name in _LENGTHS & of_call.raw.keys()]
+    is_length_traced = next(operands(lengths), None) is not None
 
     def noted(leaf: Any) -> Any:
         if isinstance(leaf, _NUMBERS):
             value = as_array(leaf)
             at = len(leaves)
-            leaves.append(Result(value, inputs(at, value), decided(at, value)))
+            axes = all_axes(value) if is_length_traced else decided(at, value)
+            leaves.append(Result(value, inputs(at, value), axes))
             return _Place(len(leaves) - 1)
         if leaf is None:
             return leaf

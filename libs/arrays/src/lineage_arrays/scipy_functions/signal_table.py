@@ -18,6 +18,7 @@ from lineage_arrays.scipy_functions.rules import (
     everything,
     given,
     inputs_of,
+    known_shape,
     structured,
 )
 from lineage_arrays.workflow import FIRST_AXIS, AnyArray, Input, Operand
@@ -66,29 +67,31 @@ _PLACES: dict[str, Row] = {
     **dict.fromkeys(["choose_conv_method"], Row(None, "leaves", "values leave: traces of what is made of them say so")),
 }  # fmt: skip
 
-_ALL_OF = [
+_OF_KNOWN_SHAPE = [
     "fftconvolve",
     "oaconvolve",
-    "deconvolve",
     "wiener",
     "sepfir2d",
     "hilbert2",
-    "envelope",
-    "stft",
-    "istft",
-    "spectrogram",
     "lombscargle",
-    "vectorstrength",
     "cspline1d_eval",
     "qspline1d_eval",
     "cspline2d",
     "qspline2d",
     "spline_filter",
-    "find_peaks_cwt",
     "peak_prominences",
     "peak_widths",
-    "lfilter_zi",
     "whittaker_henderson",
+]
+_ALL_OF = [
+    "deconvolve",
+    "envelope",
+    "stft",
+    "istft",
+    "spectrogram",
+    "vectorstrength",
+    "find_peaks_cwt",
+    "lfilter_zi",
     "lfiltic",
     "sosfilt_zi",
     "minimum_phase",
@@ -186,6 +189,7 @@ TABLE: dict[str, Row] = {
     **signals.TABLE,
     **_PLACES,
     **dict.fromkeys(_ALL_OF, _ALL),
+    **dict.fromkeys(_OF_KNOWN_SHAPE, Row(known_shape, "superset", "all cells of each operand")),
     **dict.fromkeys(
         OF_SYSTEMS,
         Row(all_cells, "superset", "all cells of each operand; refused where it gives an object of SciPy"),
