@@ -151,6 +151,34 @@ def test_forked_processes_give_their_results_back() -> None:
     assert sorted(recording.back(both).cells) == ["x", "y"]
 
 
+INHERITED: dict[str, Any] = {}
+
+
+def of_inherited(take: Callable[[Any], Any]) -> Any:
+    return take(INHERITED["x"])
+
+
+def summed(array: Any) -> float:
+    return float(array.sum())
+
+
+def counted(array: Any) -> int:
+    return len(array[array > 1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_a_forked_process_takes_no_values_out_of_what_it_inherits() -> None:
+    recording = Recording()
+    INHERITED["x"] = recording.source("x", np.array([3.0, 1.0, 2.0]))
+    try:
+        with ProcessPoolExecutor(1, mp_context=get_context("fork")) as pool:
+            for take in (summed, counted):
+                with pytest.raises(UntracedError, match="inherited"):
+                    pool.submit(of_inherited, take).result()
+    finally:
+        INHERITED.clear()
+
+
 def test_values_that_left_before_may_come_back_by_another_process() -> None:
     recording = Recording()
     array = recording.source("x", VALUES)

@@ -69,6 +69,23 @@ def test_a_function_may_write_to_its_operand_and_the_step_before_stays() -> None
     assert version.back(again, np.s_[1, 1]).cells["image"].coordinates().tolist() == [[1, 1]]
 
 
+def test_functions_of_one_step_do_not_see_what_another_one_writes() -> None:
+    def without_first(values: Any) -> Any:
+        values[0] = 7
+        return values
+
+    graph = OperatorGraph()
+    image = graph.source("image")
+    changed = graph.apply(without_first, image)
+    doubled = graph.apply(lambda values: values * 2, image)
+    again = graph.apply(without_first, image, name="again")
+    version = graph.run({"image": IMAGE})
+    np.testing.assert_array_equal(version.array(doubled), IMAGE * 2)
+    np.testing.assert_array_equal(version.array(again), version.array(changed))
+    assert version.back(doubled, np.s_[0, 1]).cells["image"].coordinates().tolist() == [[0, 1]]
+    assert not version.back(again, np.s_[0]).cells["image"]
+
+
 @pytest.mark.parametrize("function", [np.asarray, lambda values: 3.0, lambda values: None])
 def test_a_function_that_loses_lineage_is_refused(function: Any) -> None:
     graph = OperatorGraph()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import sys
+from array import array as packed
+from collections import deque
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
@@ -498,3 +500,70 @@ def test_numbers_that_left_and_come_back_as_options_are_told_of(
     z, y = recording.source("z", np.ones((3, 3))), recording.source("y", np.zeros(3, int))
     assert recording.back(compute(z, 0)).complete
     assert not recording.back(compute(z, int(y[1]))).complete
+
+
+@pytest.mark.parametrize(
+    "kind", [lambda cells: packed("l", cells), pd.Series, deque, list, np.array]
+)
+def test_indices_of_any_kind_are_as_they_were(kind: Callable[[Any], Any]) -> None:
+    recording = Recording()
+    x = recording.source("x", np.arange(6.0))
+    index = kind([0, 1])
+    read, written = x[index], recording.source("y", np.zeros(6))
+    written[index] = x[:2]
+    index[0] = 5
+    assert recording.back(read, 0).cells["x"].positions().tolist() == [0]
+    assert recording.back(written, 0).cells["x"].positions().tolist() == [0]
+    assert not recording.back(written, 5).cells["x"]
+
+
+def test_indices_in_slices_are_as_they_were(recording: Recording, image: TracedArray) -> None:
+    first = np.array(1)
+    rest = image[[0, 2], first:]
+    first[()] = 3
+    assert made_of(recording, rest, (0, 0)) == [[0, 1]]
+
+
+def test_copies_of_numbers_are_numbers_and_of_arrays_lie_as_they_do(image: TracedArray) -> None:
+    total = image.sum()
+    for copied in (copy.copy(total), copy.deepcopy(total)):
+        assert copied.is_number
+    assert copy.copy(image.T).current.flags.f_contiguous
+    assert copy.deepcopy(image.T).current.flags.f_contiguous
+
+
+def test_a_write_leaves_the_size_as_known_as_it_was(
+    recording: Recording, image: TracedArray
+) -> None:
+    view = image[0]
+    image[image < 5] += 5
+    image[:] = np.where(image > 5, image, 0)
+    assert (image.shape, len(view)) == ((3, 4), 4)
+    positive = image[image > 0]
+    positive[positive > 7] = 1
+    assert recording.flow.leaks == []
+    len(positive)
+    assert len(recording.flow.leaks) == 1
+
+
+def test_writes_are_seen_through_windows_that_slide(
+    recording: Recording, image: TracedArray
+) -> None:
+    windows = np.lib.stride_tricks.sliding_window_view(image, 2, axis=1)
+    image[0, 1] = 90 + image[2, 3]
+    plain = IMAGE.copy()
+    plain[0, 1] = 90 + plain[2, 3]
+    np.testing.assert_array_equal(
+        windows.current, np.lib.stride_tricks.sliding_window_view(plain, 2, axis=1)
+    )
+    assert made_of(recording, windows, (0, 0, 0)) == [[0, 0]]
+    assert made_of(recording, windows, (0, 0, 1)) == [[2, 3]]
+    assert made_of(recording, windows, (0, 1, 0)) == [[2, 3]]
+
+
+@pytest.mark.parametrize("fields", ["f", ["f", "g"]])
+def test_writes_to_fields_are_refused(recording: Recording, fields: Any) -> None:
+    records = recording.source("records", np.zeros(3, [("f", float), ("g", float)]))
+    with pytest.raises(UntracedError, match="a write to fields"):
+        records[fields] = np.ones(3, [("f", float), ("g", float)])[fields]
+    assert recording.back(records).complete

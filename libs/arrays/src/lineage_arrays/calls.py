@@ -197,8 +197,24 @@ def value_of(operand: Operand) -> Any:
 
 
 def frozen(argument: Any) -> Any:
-    """A constant argument as a copy: later changes by the program do not affect it."""
-    return replaced(argument, lambda leaf: leaf.copy() if isinstance(leaf, np.ndarray) else leaf)
+    """A constant argument as a copy, whatever NumPy takes for an array: later changes by the program do not affect it."""
+    return replaced(argument, _frozen_leaf)
+
+
+_NEVER_CHANGED = (Operand, np.generic, int, float, complex, str, bytes, range)
+
+
+def _frozen_leaf(leaf: Any) -> Any:
+    if isinstance(leaf, np.ndarray):
+        return leaf.copy()
+    if isinstance(leaf, slice):
+        return slice(*map(_frozen_leaf, (leaf.start, leaf.stop, leaf.step)))
+    if type(leaf) in _LEAVES or isinstance(leaf, _NEVER_CHANGED):
+        return leaf
+    if isinstance(leaf, tuple):
+        # NumPy takes those with names for indices of several axes, too.
+        return tuple(map(frozen, leaf))
+    return np.array(leaf) if isinstance(leaf, Sequence) or hasattr(leaf, "__array__") else leaf
 
 
 def no_operands(call: Call, *arguments: Any) -> None:

@@ -22,7 +22,7 @@ import numpy as np
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Mapping
-from lineage_arrays.workflow import Edge, Node, Origin, Workflow
+from lineage_arrays.workflow import Edge, Forks, Node, Origin, Workflow, inherited
 
 
 @dataclass(frozen=True)
@@ -91,6 +91,7 @@ _away: WeakValueDictionary[str, AwayWorkflow] = WeakValueDictionary()
 
 def _in_forked_process() -> None:
     """A forked process has copies of workflows, whose further nodes would have the numbers of others."""
+    Forks.count += 1
     _homes.clear()
     _away.clear()
     _lock.release()
@@ -113,10 +114,7 @@ def origin_of(flow: Workflow, node: Node) -> Origin:
             _homes[flow.identity] = flow
         known = _away if isinstance(flow, AwayWorkflow) else _homes
         if known.get(flow.identity) is not flow:
-            raise UntracedError(
-                "a traced array that a forked process inherited",
-                "give it to the process as an argument",
-            )
+            raise inherited()
     if isinstance(flow, AwayWorkflow):
         assert node.origin is not None
         return node.origin

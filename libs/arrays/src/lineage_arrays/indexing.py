@@ -24,7 +24,7 @@ def read(array: Operand, index: Any, value: AnyArray) -> list[Input]:
         UntracedError: traced arrays stand in the index in a way that is not followed.
     """
     source, target = array.current.shape, value.shape
-    if isinstance(index, str) or (isinstance(index, list) and index and isinstance(index[0], str)):
+    if _names_fields(index):
         # Cells of a field may be arrays themselves.
         return [Input(array, leading_axes(source, target))]
     parts = list(index) if isinstance(index, tuple) else [index]
@@ -44,6 +44,12 @@ def read(array: Operand, index: Any, value: AnyArray) -> list[Input]:
         elif any(True for _ in operands(part)):
             raise UntracedError("a list of traced numbers as an index", "np.stack it first")
     return inputs
+
+
+def _names_fields(index: Any) -> bool:
+    return isinstance(index, str) or (
+        isinstance(index, list) and bool(index) and isinstance(index[0], str)
+    )
 
 
 def _is_basic(part: Part) -> bool:
@@ -143,12 +149,12 @@ def written(old: Operand, index: Any, new: Any) -> list[Input]:
     """What an array is made from after ``array[index] = new``: cells of before, of what was written, and of traced indices.
 
     Raises:
-        UntracedError: one field is written, or a list of traced numbers.
+        UntracedError: fields are written, or a list of traced numbers.
     """
     shape, size = old.current.shape, old.current.size
     masked = isinstance(index, Operand) and index.current.dtype == np.bool_
-    if isinstance(index, str):
-        raise UntracedError("a write to one field", "np.where over the fields, or a new array")
+    if _names_fields(index):
+        raise UntracedError("a write to fields", "np.where over the fields, or a new array")
     chosen = frozen(plain(index))
 
     def kept() -> AnyArray:

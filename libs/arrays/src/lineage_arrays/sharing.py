@@ -40,9 +40,14 @@ _exposed: dict[int, str] = {}
 
 
 def owner(value: AnyArray) -> AnyArray:
-    """The array that owns the memory of a view."""
-    while isinstance(value.base, np.ndarray):
-        value = value.base
+    """The array that owns the memory of a view; NumPy puts an object between some views and theirs."""
+    base = value.base
+    while base is not None:
+        if not isinstance(base, np.ndarray):
+            base = getattr(base, "base", None)
+            if not isinstance(base, np.ndarray):
+                break
+        value, base = base, base.base
     return value
 
 

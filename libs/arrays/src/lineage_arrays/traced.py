@@ -5,6 +5,7 @@ from __future__ import annotations
 import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from copy import copy
 from types import EllipsisType
 from typing import Any
 
@@ -197,13 +198,13 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         peers = sharing.others(self)
         before = [_current_state(peer) for peer in peers]
         value, views = sharing.rewritten(self, new, peers)
-        node = self.flow.add(operator_name, value, inputs, constants=constants)
+        node = self.flow.add(operator_name, value, inputs, constants=constants, before=self.node)
         sharing.move([(self, value), *zip(peers, views, strict=True)])
         self.node = node
         for peer, old_peer in zip(peers, before, strict=True):
             if sharing.overlap(old_peer, old):
                 through = sharing.seen_through(old_peer, _current_state(self), old.current)
-                peer.node = self.flow.add("seen through", peer.current, through)
+                peer.node = self.flow.add("seen through", peer.current, through, before=peer.node)
 
     def __setitem__(self, index: Any, new: Any) -> None:
         with sharing.writing:
@@ -309,10 +310,10 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         return f"<traced array {self.node.name or self.node.operator} {self.dtype} {self.shape}>"
 
     def __copy__(self) -> TracedArray:
-        return self.copy()
+        return self if self.is_number else self.copy(order="K")
 
     def __deepcopy__(self, memo: Any) -> TracedArray:
-        return self.copy()
+        return copy(self)
 
     def __reduce__(self) -> Any:
         # To another process: what it was made from goes along.

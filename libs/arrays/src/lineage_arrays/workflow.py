@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_arrays.cells import Shape
-from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.mappings import Mapping, axes_behind
 from lineage_core.contract.collected import CollectedRows
 
@@ -43,6 +43,19 @@ _INTERNAL = (_HOME, _NUMPY, *_folders("scipy"))
 _LIBRARIES = (*_INTERNAL, *_folders("xarray", "dask", "distributed", "toolz"))
 _LOOKS_FOR_SHAPES = frozenset({"is_arraylike", "is_duck_array", "meta_from_array"})
 """Functions of Dask and xarray that look whether there is a shape, or cut an array without cells out of another one."""
+
+
+class Forks:
+    """How many times this process and those before it were forked: where a workflow has another number the process has a copy of it alone."""
+
+    count = 0
+
+
+def inherited() -> UntracedError:
+    """That the workflow of an array is another process's."""
+    return UntracedError(
+        "a traced array that a forked process inherited", "give it to the process as an argument"
+    )
 
 
 SEVERAL = "arrays of several workflows in one call: record them in one workflow"
@@ -167,6 +180,8 @@ class Workflow:
     """By which other processes name the workflow; empty until they have an array of it."""
     _came: dict[Origin, Node] = field(default_factory=dict, init=False, repr=False)
     """Nodes that other processes made."""
+    _forks: int = field(default_factory=lambda: Forks.count, init=False, repr=False)
+    """Of the process that made it."""
     _adding: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Dask computes chunks in threads: each node has a number of its own."""
 
@@ -179,6 +194,7 @@ class Workflow:
         name: str = "",
         constants: bool = False,
         decided_axes: frozenset[int] = NO_AXES,
+        before: Node | None = None,
     ) -> Node:
         """Record a new array.
 
@@ -189,6 +205,7 @@ class Workflow:
             name: of an array that came from outside.
             constants: whether values without lineage took part.
             decided_axes: axes whose lengths the call decided by values.
+            before: the array before it was written to, which keeps its shape.
 
         Raises:
             ArrayLineageError: an input belongs to another workflow.
@@ -198,8 +215,10 @@ class Workflow:
             if operand.flow is not self:
                 raise ArrayLineageError(SEVERAL)
             edges.append(Edge(operand.node, mapping, superset))
-            if operand.node.decided_axes:
+            if operand.node.decided_axes and before is None:
                 decided_axes |= axes_behind(mapping, operand.node.decided_axes)
+        if before is not None:
+            decided_axes = before.decided_axes
         return self.adopt(
             Node(
                 number=0,
@@ -238,7 +257,16 @@ class Workflow:
         return self.nodes[number] if process == self.identity else self._came.get(origin)
 
     def check_leak(self, how: str) -> None:
-        """Whether values may leave the workflow here: another process refuses it."""
+        """Whether values may leave the workflow here: another process refuses it.
+
+        Args:
+            how: they leave.
+
+        Raises:
+            UntracedError: they may not, as the workflow would not know.
+        """
+        if self._forks != Forks.count:
+            raise inherited()
 
     def leak_size(self, how: str, node: Node, reader: CodeType) -> None:
         """Record that code has read the size of an array, where values decided that, and where the code may go on with it.

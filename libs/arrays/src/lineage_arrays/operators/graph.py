@@ -170,9 +170,9 @@ def _applied(
 
 
 def _traced(flow: Workflow, operand: Operand) -> TracedArray:
-    """An operand for plain NumPy code, which may write to it: values are never written to, so the step's array stays."""
+    """A copy of an operand for plain NumPy code, which may write to it: the step's array stays, and functions of other steps have copies of their own."""
     same = Input(operand, SamePositions(operand.current.shape, operand.current.shape))
-    return TracedArray(flow, operand.current, "operand", [same])
+    return TracedArray(flow, operand.current.copy(order="K"), "operand", [same])
 
 
 def default_of(operator: Operator) -> tuple[Strategy, ...]:
