@@ -165,6 +165,7 @@ def test_functions_whose_results_have_other_shapes_are_known(case: Case) -> None
         lambda x: np.vander([1.0, 2.0], N=x[0].astype(int) + 2),
         lambda x: np.fft.fft2(np.ones((2, 2)), s=x[:2].astype(int) + 2),
         lambda x: np.linalg.lstsq(x[:, None], np.ones(6))[1],
+        lambda x: np.polyfit(np.arange(6.0), x, 1, full=True)[1],
         lambda x: scipy_linalg.orth(x.reshape(3, 2)),
         lambda x: ndimage.zoom(np.ones(4), x[2] + 1),
         lambda x: signal.resample(np.ones(4), x[2].astype(int) + 4),

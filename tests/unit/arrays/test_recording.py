@@ -549,7 +549,7 @@ def test_a_write_leaves_the_size_as_known_as_it_was(
 def test_writes_are_seen_through_windows_that_slide(
     recording: Recording, image: TracedArray
 ) -> None:
-    windows = np.lib.stride_tricks.sliding_window_view(image, 2, axis=1)
+    windows: Any = np.lib.stride_tricks.sliding_window_view(image, 2, axis=1)
     image[0, 1] = 90 + image[2, 3]
     plain = IMAGE.copy()
     plain[0, 1] = 90 + plain[2, 3]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import threading
 import weakref
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -57,13 +57,8 @@ def join(operand: Operand) -> None:
     Raises:
         UntracedError: another thread has written to what it is a view of, while it was made.
     """
-    root = owner(operand.current)
-    key = id(root)
     with writing:
-        memory = _memories.get(key)
-        if memory is None:
-            memory = _Memory(weakref.ref(root, functools.partial(_forget, key)), {})
-            _memories[key] = memory
+        memory = _memory_of(operand.current)
         if memory.is_left:
             raise UntracedError(
                 "a view of an array that another thread wrote to meanwhile",
@@ -72,20 +67,30 @@ def join(operand: Operand) -> None:
         memory.members[id(operand)] = weakref.ref(operand)
 
 
+def _memory_of(value: AnyArray) -> _Memory:
+    root = owner(value)
+    key = id(root)
+    memory = _memories.get(key)
+    if memory is None:
+        memory = _Memory(weakref.ref(root, functools.partial(_forget, key)), {})
+        _memories[key] = memory
+    return memory
+
+
 def _forget(key: int, _: weakref.ref[AnyArray]) -> None:
     _memories.pop(key, None)
     _exposed.pop(key, None)
 
 
-def move(moved: Iterable[tuple[Operand, AnyArray]]) -> None:
-    """Gives arrays, all of one memory, their views of other memory."""
-    for operand, value in moved:
-        memory = _memories[id(owner(operand.current))]
-        memory.members.pop(id(operand), None)
-        memory.is_left = not memory.arrays()
+def move(operands: Sequence[Operand], values: Sequence[AnyArray]) -> None:
+    """Gives arrays, at least one and all of one memory, their views of other memory, which nobody looks at yet."""
+    before, after = _memory_of(operands[0].current), _memory_of(values[0])
+    for operand, value in zip(operands, values, strict=True):
+        before.members.pop(id(operand), None)
         value.flags.writeable = False
         operand.current = value
-        join(operand)
+        after.members[id(operand)] = weakref.ref(operand)
+    before.is_left = not before.arrays()
 
 
 def expose(value: AnyArray, where: str) -> None:
@@ -156,18 +161,26 @@ def rewritten(
             "write to a copy: x = x.copy()",
         )
     fresh = root.copy(order="K")
-    value = _seen(operand.current, root, fresh)
+    seen = _viewer(root, fresh)
+    value = seen(operand.current)
     value[...] = new
-    return value, [_seen(peer.current, root, fresh) for peer in peers]
+    return value, [seen(peer.current) for peer in peers]
 
 
-def _seen(view: AnyArray, root: AnyArray, fresh: AnyArray) -> AnyArray:
-    """A view of other memory, where and as another view lies in its own."""
-    begin = view.__array_interface__["data"][0] - root.__array_interface__["data"][0]
-    scale = fresh.dtype.itemsize
-    strides = tuple(stride // root.dtype.itemsize * scale for stride in view.strides)
+def _viewer(root: AnyArray, fresh: AnyArray) -> Callable[[AnyArray], AnyArray]:
+    """What gives for a view of an array that of a fresh one which lies where and as it does."""
+    start = root.__array_interface__["data"][0]
+    size, scale, dtype = root.dtype.itemsize, fresh.dtype.itemsize, fresh.dtype
     flat = fresh.reshape(-1, order="F" if fresh.flags.f_contiguous else "C")
-    return np.ndarray(view.shape, fresh.dtype, flat, begin // root.dtype.itemsize * scale, strides)
+
+    def seen(view: AnyArray) -> AnyArray:
+        begin = (view.__array_interface__["data"][0] - start) // size * scale
+        strides = view.strides
+        if size != scale:
+            strides = tuple(stride // size * scale for stride in strides)
+        return np.ndarray(view.shape, dtype, flat, begin, strides)
+
+    return seen
 
 
 def seen_through(peer: Operand, writer: Operand, old: AnyArray) -> list[Input]:
@@ -185,7 +198,7 @@ def seen_through(peer: Operand, writer: Operand, old: AnyArray) -> list[Input]:
             root.shape, order="F" if root.flags.f_contiguous else "C"
         )
         fresh = np.asfortranarray(cells) if root.flags.f_contiguous else cells
-        return _seen(view, root, fresh)
+        return _viewer(root, fresh)(view)
 
     def came_from() -> AnyArray:
         writer_positions = np.zeros(root.size, np.int64)

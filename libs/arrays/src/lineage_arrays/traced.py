@@ -196,15 +196,14 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             )
         old = _current_state(self)
         peers = sharing.others(self)
-        before = [_current_state(peer) for peer in peers]
+        seeing = [(peer, _current_state(peer)) for peer in peers if sharing.overlap(peer, old)]
         value, views = sharing.rewritten(self, new, peers)
         node = self.flow.add(operator_name, value, inputs, constants=constants, before=self.node)
-        sharing.move([(self, value), *zip(peers, views, strict=True)])
+        sharing.move([self, *peers], [value, *views])
         self.node = node
-        for peer, old_peer in zip(peers, before, strict=True):
-            if sharing.overlap(old_peer, old):
-                through = sharing.seen_through(old_peer, _current_state(self), old.current)
-                peer.node = self.flow.add("seen through", peer.current, through, before=peer.node)
+        for peer, old_peer in seeing:
+            through = sharing.seen_through(old_peer, _current_state(self), old.current)
+            peer.node = self.flow.add("seen through", peer.current, through, before=peer.node)
 
     def __setitem__(self, index: Any, new: Any) -> None:
         with sharing.writing:

@@ -104,7 +104,7 @@ TABLE: dict[Callable[..., Any], Handler] = {
     **dict.fromkeys(
         (np.histogram2d, np.histogramdd), everything(NO_NARROWER, of_lengths)
     ),
-    **dict.fromkeys((np.linalg.lstsq, np.polydiv), everything(NO_NARROWER, lambda _, at: at == 1)),
+    **dict.fromkeys((np.linalg.lstsq, np.polydiv, np.polyfit), everything(NO_NARROWER, lambda _, at: at == 1)),
     # The inverse has the size of what is looked through.
     np.unique_all: everything(NO_NARROWER, lambda _, at: at != 2),
     np.unique_inverse: everything(NO_NARROWER, lambda _, at: at != 1),
@@ -121,7 +121,7 @@ TABLE: dict[Callable[..., Any], Handler] = {
             np.linalg.svdvals, np.linalg.qr, np.linalg.eig, np.linalg.eigh, np.linalg.eigvals, np.linalg.eigvalsh,
             np.linalg.cholesky, np.linalg.cond, np.linalg.matrix_rank, np.linalg.matrix_power, np.linalg.multi_dot,
             np.linalg.tensorinv, np.linalg.tensorsolve, np.linalg.matrix_norm, np.linalg.cross, np.cov, np.corrcoef,
-            np.polyfit, np.polyval, np.poly, np.vander, np.cross, np.gradient, np.unwrap, np.trapezoid, np.ediff1d,
+            np.polyval, np.poly, np.vander, np.cross, np.gradient, np.unwrap, np.trapezoid, np.ediff1d,
             np.lexsort, np.partition, np.argpartition, np.choose, np.select,
             np.packbits, np.unpackbits, np.unravel_index, np.ravel_multi_index, np.sort_complex, np.polyadd,
             np.polysub, np.polyder, np.polyint, np.real_if_close,
