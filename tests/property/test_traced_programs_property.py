@@ -107,7 +107,7 @@ def test_programs_compute_the_same_and_traces_hold(seed: int) -> None:
     plain = run(steps, values.copy())
     for name, array in traced.items():
         assert array.shape == np.shape(plain[name])
-        assert same(np.asarray(plain[name]), array.value).all()
+        assert same(np.asarray(plain[name]), array.current).all()
     # Stored and read again, the recording answers as it does here.
     ends = [array.node for array in traced.values()]
     assert_same_answers(recording.flow, reloaded(recording.flow), ends)
