@@ -39,7 +39,7 @@ def rays_of(flat: F64) -> npt.NDArray[np.bool_]:
 
 
 def value(array: Any) -> Any:
-    return array.value
+    return array.current
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
