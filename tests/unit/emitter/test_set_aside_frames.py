@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from lineage_core.contract.verdict import QUARANTINE
-from lineage_core.recipe.document import File, Output, Recipe, Source
+from lineage_core.recipe.document import ERASED, File, Output, Recipe, Source
 from lineage_core.recipe.plan import (
     Attribute,
     Call,
@@ -22,6 +22,7 @@ from lineage_core.recipe.plan import (
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.trace.repairing import TRUE, without_set_aside
 from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, balanced
+from lineage_query.erasure.erased_texts import nodes_to_erase
 from lineage_query.set_aside_calls import failed_calls
 
 pytestmark = pytest.mark.unit
@@ -101,6 +102,22 @@ def test_the_plan_as_the_program_made_it_keeps_its_own_filters() -> None:
     parts = [one.recipe(together, [SCAN]) for one in (left_out, other)]
     assert without_set_aside(together, parts).plan[1] == Filter(COLUMNS, 0, TRUE)
     assert without_set_aside(together, parts[:1]) == together
+
+
+def test_recipes_that_say_what_was_set_aside_are_erased() -> None:
+    left_out = rows(CALLS)
+    other = recipe_of([SCAN])
+    recipes = [
+        ("1", output(left_out).to_json()),
+        ("2", left_out.recipe(output(left_out), [SCAN]).to_json()),
+        ("3", other.to_json()),
+    ]
+    # What identifies the subject is in none of them.
+    keys = [(("somebody",),)]
+    assert nodes_to_erase(recipes, keys) == ["1", "2"]
+    own = recipe_of([SCAN, Filter(COLUMNS, 0, Call("not", (Call("is null", (Column(1),)),)))])
+    assert nodes_to_erase([("1", own.to_json()), ("4", ERASED)], keys) == []
+    assert nodes_to_erase([("1", "no recipe")], keys) == ["1"]
 
 
 def test_too_many_calls_are_not_named() -> None:

@@ -10,10 +10,18 @@ import numpy.typing as npt
 
 from lineage_core.contract.block import FlowBlock
 from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_core.recipe.document import Recipe
-from lineage_core.recipe.plan import Literal, Values, expressions_of, subexpressions_of
+from lineage_core.recipe.plan import (
+    Call,
+    Filter,
+    Literal,
+    Values,
+    expressions_of,
+    subexpressions_of,
+)
 from lineage_query.erasure.kinds import holds, holds_all, words_of
 
 ERASED = "[erased]"
@@ -80,6 +88,35 @@ def recipe_holds(text: str, keys: Sequence[Words]) -> bool:
     if any(holds(said, value) for key in keys for value in key):
         return True
     return any(holds_all(words, key) for words in _constants(recipe) for key in keys)
+
+
+def nodes_to_erase(recipes: Sequence[tuple[str, str]], keys: Sequence[Words]) -> list[str]:
+    """Nodes of an application on the subject's way whose recipes are to be erased. ``recipes``: nodes, each with its recipe's text.
+
+    What was set aside is told by arguments of calls and by errors, which are values of rows and need be none of a key: all such recipes are
+    meant, and those of outputs that leave these rows out.
+    """
+    sets_aside = any(QUARANTINE in text for _, text in recipes)
+    return [
+        node
+        for node, text in recipes
+        if recipe_holds(text, keys) or (text != ERASED_RECIPE and _may_name_rows(text, sets_aside))
+    ]
+
+
+def _may_name_rows(text: str, sets_aside: bool) -> bool:
+    """Whether a recipe is of rows that were set aside, or may leave them out. ``sets_aside``: its application has such rows."""
+    recipe = Recipe.from_json(text)
+    may_leave_out = sets_aside or recipe.output.failure is not None
+    return recipe.output.action == QUARANTINE or (may_leave_out and _leaves_out(recipe))
+
+
+def _leaves_out(recipe: Recipe) -> bool:
+    """Whether a filter names rows that are not there."""
+    return any(
+        isinstance(node, Filter) and isinstance(node.condition, Call) and node.condition.fn == "not"
+        for node in recipe.plan
+    )
 
 
 def keys_of_rows(rows: Sequence[Mapping[str, str]], columns: Sequence[str]) -> list[Words]:

@@ -9,7 +9,7 @@ from lineage_core.contract.message import Recipe
 from lineage_core.environment.private_files import folder_named
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import current_budget
-from lineage_query.erasure.erased_texts import keys_of_rows, recipe_holds
+from lineage_query.erasure.erased_texts import keys_of_rows, nodes_to_erase
 from lineage_query.erasure.finding import SubjectQuery
 from lineage_query.erasure.journal import Step
 from lineage_query.erasure.keeping import StorePlace, files_in
@@ -73,7 +73,9 @@ def _steps(
     for app in apps:
         current_budget().check()
         recipes = [
-            message for message in store.messages(app, "recipe") if isinstance(message, Recipe)
+            (message.node, message.recipe)
+            for message in store.messages(app, "recipe")
+            if isinstance(message, Recipe)
         ]
         # Which items rows of DataFrames became is in no trace of records.
         whole = bool(recipes) or app in doubtful or app not in plan.passed
@@ -83,7 +85,7 @@ def _steps(
             "app": app,
             "whole": whole,
             "spaces": {space: region.to_text() for space, region in spaces.items()},
-            "recipes": [message.node for message in recipes if recipe_holds(message.recipe, keys)],
+            "recipes": nodes_to_erase(recipes, keys),
         }
         if isinstance(store, ViewingStore):
             yield {"kind": "views", "app": app}
