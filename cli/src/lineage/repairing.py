@@ -133,6 +133,8 @@ class _Recipes:
         names = set[str]()
         for number, recipe in self.outputs.items():
             name = Path(recipe.output.path or recipe.output.table or number).name
+            # A name that is none would be the folder itself, or lead out of it.
+            name = number if name in {"", ".", ".."} else name
             name = f"{name}-{number}" if name in names else name
             names.add(name)
             yield _Output(number, folder / name, recipe)
