@@ -25,6 +25,8 @@ import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
+import org.apache.spark.sql.execution.datasources.LogicalRelation;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
@@ -81,6 +83,19 @@ public class FailingRows {
                   "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp", "void"
                 }));
 
+    private static final Set REWRITES =
+        new HashSet(
+            Arrays.asList(
+                new String[] {
+                  "ReplaceData", "WriteDelta", "MergeRows", "MergeIntoTable", "UpdateTable", "DeleteFromTable", "DeltaMergeInto", "DeltaUpdateTable", "DeltaDelete", "Subquery"
+                }));
+    private static final Set LIMITS =
+        new HashSet(Arrays.asList(new String[] {"GlobalLimit", "LocalLimit", "Offset", "Tail"}));
+    private static final Set STOPPING =
+        new HashSet(
+            Arrays.asList(new String[] {"MapInPandas", "MapInArrow", "PythonMapInArrow", "MapPartitions", "MapPartitionsInR", "MapPartitionsInRWithArrow", "ScriptTransformation"}));
+    private static final String DELTA_COMMANDS = "org.apache.spark.sql.delta.commands.";
+
     private final byte[] reports;
     private final String recordsMax;
     volatile boolean ended;
@@ -92,21 +107,74 @@ public class FailingRows {
 
     public TreeNode apply(TreeNode plan) {
       LogicalPlan top = (LogicalPlan) plan;
-      return ended || top.isStreaming() ? top : rewritten(top);
+      try {
+        LogicalPlan other = ended || top.isStreaming() || rewritesTable(top) ? top : rewritten(top, false);
+        return other == top || isInRewriting() ? top : other;
+      } catch (Throwable problem) {
+        // A row that fails ends the job as ever.
+        return top;
+      }
     }
 
-    private LogicalPlan rewritten(LogicalPlan plan) {
+    /**
+     * Whether a plan changes rows of a table (of Iceberg), reads them to that end (of Delta), or may be a subquery of such a plan: what it
+     * leaves out would be deleted. Subqueries that Spark makes joins of are met again in the plan around them.
+     */
+    private static boolean rewritesTable(LogicalPlan plan) {
+      if (REWRITES.contains(plan.getClass().getSimpleName())) {
+        return true;
+      }
+      if (plan instanceof LogicalRelation && ((LogicalRelation) plan).relation() instanceof HadoopFsRelation) {
+        Class index = ((HadoopFsRelation) ((LogicalRelation) plan).relation()).location().getClass();
+        for (; index != null; index = index.getSuperclass()) {
+          if (index.getName().endsWith(".TahoeBatchFileIndex")) {
+            return true;
+          }
+        }
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) {
+        if (rewritesTable((LogicalPlan) children.next())) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    /** Whether a command of Delta plans this that is no plain write: some of its plans do not show what they are for. */
+    private static boolean isInRewriting() {
+      StackTraceElement[] callers = Thread.currentThread().getStackTrace();
+      for (int i = 0; i < callers.length; i++) {
+        String name = callers[i].getClassName();
+        if (name.startsWith(DELTA_COMMANDS)) {
+          String command = name.substring(DELTA_COMMANDS.length());
+          if (!command.startsWith("WriteIntoDelta") && !command.startsWith("CreateDeltaTable") && !command.startsWith("DeltaCommand")) {
+            return true;
+          }
+        }
+      }
+      return false;
+    }
+
+    /**
+     * The plan with what fails left out. `stops`: it may not be read to its end, and what its tasks would report is lost then; behind a sort or
+     * an aggregation all is read.
+     */
+    private LogicalPlan rewritten(LogicalPlan plan, boolean stops) {
+      String name = plan.getClass().getSimpleName();
+      boolean stopsBelow =
+          LIMITS.contains(name) || STOPPING.contains(name) || stops && !name.equals("Sort") && !name.equals("Aggregate");
       ListBuffer below = new ListBuffer();
       boolean changed = false;
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
         LogicalPlan child = (LogicalPlan) children.next();
-        LogicalPlan other = rewritten(child);
+        LogicalPlan other = rewritten(child, stopsBelow);
         changed |= other != child;
         below.$plus$eq(other);
       }
       LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(below.toList()) : plan;
-      return node instanceof BatchEvalPython ? withoutFailing((BatchEvalPython) node) : node;
+      return node instanceof BatchEvalPython && !stops ? withoutFailing((BatchEvalPython) node) : node;
     }
 
     /** The results of Python functions, of the rows alone on which none of them fails. */
@@ -159,8 +227,7 @@ public class FailingRows {
 
     /** Whether a limit stands below: Spark may have moved it there from above, where it would take other rows in the place of those that fail. */
     private static boolean isCut(LogicalPlan plan) {
-      String name = plan.getClass().getSimpleName();
-      if (name.equals("GlobalLimit") || name.equals("LocalLimit") || name.equals("Offset") || name.equals("Tail")) {
+      if (LIMITS.contains(plan.getClass().getSimpleName())) {
         return true;
       }
       scala.collection.Iterator children = plan.children().iterator();

@@ -27,11 +27,16 @@ from lineage_emitter.dataframes import (
     plans,
     topics,
 )
-from lineage_emitter.dataframes.current_time import AS_IT_RAN
+from lineage_emitter.dataframes.current_time import AS_IT_RAN, TIME_CALL
 from lineage_emitter.dataframes.failed_actions import failure_of
 from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
 from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
-from lineage_emitter.dataframes.jvm import activate, explicit_settings
+from lineage_emitter.dataframes.jvm import (
+    activate,
+    analysed_text,
+    explicit_settings,
+    planned_anew,
+)
 from lineage_emitter.dataframes.leaves import Tables
 from lineage_emitter.dataframes.outputs import (
     FILE_FORMATS,
@@ -68,6 +73,8 @@ ACTIONS = ("collect", "count", "show", "toPandas", "toArrow", "take", "first", "
 WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "corr", "cov",
                   "crosstab", "freqItems")  # fmt: skip
 """Actions that are just named in the verdict: what they give is of no plan that could be recorded."""
+OF_RDD = {"DataFrame.foreach", "DataFrame.foreachPartition"}
+"""Actions that may leave rows of a partition unread: what was set aside of it is not reported then."""
 REFUSALS = {"AnalysisException", "ParseException"}
 """Errors by which Spark refuses an action before it reads a row."""
 WRITES = ("save", *FILE_FORMATS, "saveAsTable", "insertInto", "jdbc")
@@ -179,6 +186,7 @@ def _recorded(
                     with (
                         session.recorded(writes=writes),
                         scope.suspended(),
+                        _setting_aside(session, action_name, called),
                         _observed(called) as commits,
                     ):
                         result = stock(self, *arguments, **named)
@@ -201,6 +209,25 @@ def _recorded(
     return wrap
 
 
+def _setting_aside(
+    session: Session, action_name: str, called: ActionCall | None
+) -> AbstractContextManager[None]:
+    """The body runs an action; rows that Python functions fail on are set aside, where that is reported and recorded."""
+    if called is None or action_name in OF_RDD:
+        return contextlib.nullcontext()
+    return session.set_aside.running()
+
+
+def _planned(session: Session, running: scope.Operator, frame: Any) -> Any:
+    """The frame by the plan that the action runs: where Spark plans it anew, it sets rows aside that the frame's own plan may not."""
+    name = running.name.rpartition(".")[2]
+    if not session.set_aside.is_on or (name in AS_IT_RAN and name != "toPandas"):
+        return frame
+    # Of some Sparks, it is of the frame with other names of columns; where it has the current time, it is that of its own plan.
+    is_own = name == "toPandas" and TIME_CALL.search(analysed_text(frame))
+    return frame if is_own else planned_anew(frame)
+
+
 def _observed(called: ActionCall | None) -> AbstractContextManager[OwnCommits]:
     """What an action commits to tables with versions, as far as that can be known."""
     if called is None or not called.target.may_commit:
@@ -221,6 +248,7 @@ def _describe_call(
         with scope.suspended():
             frame, target = describe()
             session.set_aside.install(frame.sparkSession)
+            frame = _planned(session, running, frame)
             settings = explicit_settings(frame.sparkSession)
             reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
             reads = (iceberg.read_now(frame),) if reads_iceberg else ()
@@ -483,7 +511,8 @@ def _keeping(spark_of: Callable[[Any], Any], sessions: ActiveSession) -> Callabl
         def method(self: Any, *arguments: Any, **named: Any) -> Any:
             session = None if scope.is_suspended() else sessions()
             if session is not None:
-                with scope.suspended():
+                # What it is called on may be none of which that can be said: it says so itself.
+                with scope.suspended(), contextlib.suppress(Exception):
                     session.set_aside.install(spark_of(self))
             return stock(self, *arguments, **named)
 
@@ -512,7 +541,11 @@ def _hooked_sql(sessions: ActiveSession) -> Callable[[Any], Any]:
                     session.set_aside.install(self)
                     before = commands.before(self, text)
                     settings = _settings(self)
-                    with session.recorded(), _observed_sql(before, settings) as commits:
+                    with (
+                        session.recorded(),
+                        session.set_aside.running(),
+                        _observed_sql(before, settings) as commits,
+                    ):
                         result = stock(self, *arguments, **named)
                 session.jobs.record_lazy_jobs()
                 _record_command(session, running, result, before, settings, commits)

@@ -29,6 +29,14 @@ def optimised_plainly(frame: DataFrame) -> Any:
     return _optimised_plainly(frame.sparkSession, frame._jdf.queryExecution().withCachedData())
 
 
+def planned_anew(frame: DataFrame) -> DataFrame:
+    """The same rows by a plan that Spark makes from now on, with what is cached now."""
+    # A command has run by then, and does not do so again.
+    anew = frame_of(frame.sparkSession, frame._jdf.queryExecution().commandExecuted())
+    anew._jdf.queryExecution().withCachedData()
+    return anew
+
+
 def reads_delta(frame: DataFrame) -> bool:
     """Whether the frame reads a table of Delta Lake: what its rules make of the plan is no plan of rows."""
     return delta.reads(frame._jdf.queryExecution().withCachedData())

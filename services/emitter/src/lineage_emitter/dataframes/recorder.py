@@ -326,6 +326,9 @@ class RecipeRecorder:
         if digest not in self._set_aside_recipes:
             self._set_aside_recipes.add(digest)
             words, blind = _opaque(recipe)
+            size = len(text.encode("utf-8", "surrogatepass"))
+            if size > RECIPE_BYTES_MAX:
+                words, blind = f"the recipe of its rows has {size:,} bytes", True
             node = session.nodes.register_as(
                 session.nodes.next_id(),
                 f"{name} of {action.operator.name}",
@@ -336,7 +339,8 @@ class RecipeRecorder:
                 reason=words,
                 alias=QUARANTINE,
             )
-            session.api.recipe(node.name, text)
+            if size <= RECIPE_BYTES_MAX:
+                session.api.recipe(node.name, text)
             self._set_aside_nodes.setdefault(function, node)
         node, records = self._set_aside_nodes[function], session.set_aside.records(function)
         if records > self._set_aside_counts.get(function, 0):

@@ -12,7 +12,9 @@ was left out is a recipe of its own: the rows below the filter that have these a
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import islice
@@ -40,7 +42,7 @@ from lineage_emitter.dataframes.plan_text import compiled
 from lineage_emitter.dataframes.pruning import pruned
 from lineage_emitter.failures import in_words
 from lineage_emitter.worker.commits import MarkerParam
-from lineage_emitter.worker.guarded_function import Arguments
+from lineage_emitter.worker.guarded_function import RUNNING, Arguments
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -57,6 +59,7 @@ TOO_MANY = (
     f"more than {CALLS_MAX:,} calls of a Python function failed, and their rows were set aside"
 )
 UNKNOWN = "rows on which a Python function fails are set aside, and which these are is not known"
+NOT_ASKED = "rows that it failed on were left out, and no plan that was recorded says so"
 ZEROS = {"0.0", "-0.0", "NaN"}
 """Doubles that are equal to others, or that Parquet's least and greatest values leave out: compared as texts."""
 
@@ -72,10 +75,14 @@ class SetAsideCalls:
         may_keep = settings.values and not settings.redact
         self._records_max = settings.quarantine if may_keep else 0
         self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._sc = sc
+        self._id = uuid.uuid4().hex
         self._reports = sc.accumulator([], MarkerParam(self._queue)) if self._records_max else None
         self._lock = Lock()
         self._rule: Any = None
         self._calls: dict[int, dict[Arguments, str]] = {}
+        self._asked: set[int] = set()
+        """Functions that a recipe calls."""
         self._records: dict[int, dict[Arguments, dict[int, dict[int, int]]]] = {}
         """By function, call and stage, records by partition."""
         self._recipes: list[tuple[int, str, Recipe]] = []
@@ -87,13 +94,33 @@ class SetAsideCalls:
         with self._lock:
             try:
                 if self._rule is None:
-                    reports = bytearray(CPickleSerializer().dumps(self._reports))
+                    reports = bytearray(CPickleSerializer().dumps((self._reports, self._id)))
                     self._rule = compiled(RULE_CLASS).of(reports, self._records_max)
                 self._rule.install(spark._jsparkSession.experimental())
             except Exception as problem:
                 # The program goes on, and a row that fails ends its job as ever.
                 self._reports = None
                 logger.warning("functions of DataFrames set nothing aside: %s", in_words(problem))
+
+    @property
+    def is_on(self) -> bool:
+        """Whether plans are changed."""
+        return self._reports is not None and self._rule is not None
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """The body runs an action that reports what it leaves out: in jobs of others a row that fails ends them as ever."""
+        if not self.is_on:
+            yield
+            return
+        # The program may have stopped Spark.
+        with suppress(Exception):
+            self._sc.setLocalProperty(RUNNING, self._id)
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                self._sc.setLocalProperty(RUNNING, None)  # type: ignore[arg-type]
 
     def end(self) -> None:
         """Capture has ended: plans are left as they are."""
@@ -105,7 +132,14 @@ class SetAsideCalls:
         """Calls of a function that failed so far."""
         with self._lock:
             self._take_reports()
+            self._asked.add(function)
             return dict(self._calls.get(function, {}))
+
+    def not_asked(self) -> list[int]:
+        """Functions with calls that failed, of which no recipe knows."""
+        with self._lock:
+            self._take_reports()
+            return sorted(self._calls.keys() - self._asked)
 
     def records(self, function: int) -> int:
         """How many records a function failed on: each call counts as in the stage that met it most often, as stages may compute the same rows anew."""

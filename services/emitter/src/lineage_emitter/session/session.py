@@ -20,7 +20,7 @@ from lineage_core.environment.private_files import folder_named
 from lineage_emitter import spark_versions
 from lineage_emitter.dataframes import catalyst_check
 from lineage_emitter.dataframes.recorder import RecipeRecorder
-from lineage_emitter.dataframes.set_aside import SetAsideCalls
+from lineage_emitter.dataframes.set_aside import NOT_ASKED, SetAsideCalls
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
 from lineage_emitter.errors import CaptureFailedError, SettingsError
@@ -191,7 +191,7 @@ class Session:
         if self.streams is not None:
             self.streams.close()
         self.frames.close()
-        self.set_aside.end()
+        self._end_set_aside()
         self.commits.stop()
         self.stored_rows.close()
         self.watched.close()
@@ -207,6 +207,12 @@ class Session:
             )
             stack.callback(self.jobs.record_lazy_jobs)
             stack.callback(self.problems.guard, COUNTING, self._record_writes)
+
+    def _end_set_aside(self) -> None:
+        self.set_aside.end()
+        for number in self.set_aside.not_asked():
+            with contextlib.suppress(CaptureFailedError):
+                self.nodes.unknown(f"Python function {number} of a DataFrame", NOT_ASKED, ())
 
     def _end_unfit(self) -> None:
         self.close()

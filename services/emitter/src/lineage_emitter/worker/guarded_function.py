@@ -25,6 +25,12 @@ KEPT = "__lineage_kept"
 REPLACED = "\ufffd"
 """In a text, it may stand for bytes that are none: other rows may hold other ones."""
 
+RUNNING = "lineage.sets.aside"
+"""The local property of jobs whose rows are set aside: the id of who does so."""
+
+ARGUMENT_BYTES_MAX = 4_096
+"""Of the arguments of one call: beyond, the row ends its task."""
+
 Arguments = tuple[str | None, ...]
 """As texts: of a time its microseconds since 1970, of all others as Spark reads a constant; None is NULL."""
 
@@ -35,7 +41,7 @@ def guarded(
     """What a worker of Spark runs for a function, and its type.
 
     Args:
-        reports: the pickled accumulator.
+        reports: the pickled accumulator, with the id that jobs have of which it may be.
         records_max: as many failures of this function in one task are set aside, the next one ends the task.
         function: its number in the plan.
         types: of its arguments, with ``|`` between.
@@ -52,17 +58,28 @@ def guarded(
         called, returns = loaded
         functions.append(called)
     names = types.split("|") if types else []
-    report = Reports(serializer.loads(reports), int(function), names, int(records_max))
-    check = returns.toInternal if returns.needConversion() else None
-    result = StructType([StructField(KEPT, returns)])
-    return GuardedFunction(functions, check, report), result
+    accumulator, owner = serializer.loads(reports)
+    report = Reports(accumulator, owner, int(function), names, int(records_max))
+    convert = returns.toInternal if returns.needConversion() else None
+    return GuardedFunction(functions, convert, report), KeptType([StructField(KEPT, returns)])
+
+
+class KeptType(StructType):
+    """The type of what a guarded function gives: its value is converted by then, and may be so once only."""
+
+    def needConversion(self) -> bool:
+        """Spark's worker is to take values as they are."""
+        return False
 
 
 class Reports:
     """What one function set aside in one task."""
 
-    def __init__(self, accumulator: Any, function: int, types: list[str], records_max: int) -> None:
+    def __init__(
+        self, accumulator: Any, owner: str, function: int, types: list[str], records_max: int
+    ) -> None:
         self._accumulator = accumulator
+        self._owner = owner
         self._function = function
         self._types = types
         self._records_max = records_max
@@ -70,24 +87,26 @@ class Reports:
         self._by_call: dict[Arguments, dict[str, Any]] = {}
 
     def add(self, values: tuple[Any, ...], problem: Exception) -> bool:
-        """Report a failure; False: it ends the task, as rows with these arguments can't be named, or there were too many."""
+        """Report a failure; False: it ends the task, as rows with these arguments can't be named or reported, or there were too many."""
+        context = TaskContext.get()
+        if context is not None and context.getLocalProperty(RUNNING) != self._owner:
+            return _refused(problem, "not set aside: the job is of no recorded action that does so")
         if self._records >= self._records_max:
-            note = f"lineage: the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows"
-            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
-            return False
+            return _refused(
+                problem,
+                f"the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows",
+            )
         try:
             named = zip(values, self._types, strict=True)
             arguments = tuple([internal_text(value, kind) for value, kind in named])
+            size = sum(len(text.encode("utf-8")) for text in arguments if text is not None)
         except (ValueError, OverflowError, OSError) as unnamed:
-            problem.__notes__ = [
-                *getattr(problem, "__notes__", []),
-                f"lineage: not set aside: {unnamed}",
-            ]
-            return False
+            return _refused(problem, f"not set aside: {unnamed}")
+        if size > ARGUMENT_BYTES_MAX:
+            return _refused(problem, f"not set aside: its arguments have {size:,} bytes")
         self._records += 1
         call = self._by_call.get(arguments)
         if call is None:
-            context = TaskContext.get()
             call = {
                 "function": self._function,
                 "arguments": arguments,
@@ -103,20 +122,25 @@ class Reports:
         return True
 
 
+def _refused(problem: Exception, why: str) -> bool:
+    problem.__notes__ = [*getattr(problem, "__notes__", []), f"lineage: {why}"]
+    return False
+
+
 class GuardedFunction:
     """Functions that get each other's values, with what is to be done where one of them fails.
 
-    ``check``: fails on a value that is none of the function's type, as Spark's worker would behind the function.
+    ``convert``: gives a value as Spark's worker would have it behind the function, and fails on one that is none of its type.
     """
 
     def __init__(
         self,
         functions: list[Callable[..., Any]],
-        check: Callable[[Any], Any] | None,
+        convert: Callable[[Any], Any] | None,
         reports: Reports,
     ) -> None:
         self._first, *self._others = functions
-        self._check = check
+        self._convert = convert
         self._reports = reports
 
     def __call__(self, *values: Any, **named: Any) -> tuple[Any] | None:
@@ -124,8 +148,8 @@ class GuardedFunction:
             value = self._first(*values, **named)
             for function in self._others:
                 value = function(value)
-            if self._check is not None:
-                self._check(value)
+            if self._convert is not None:
+                value = self._convert(value)
         except StopIteration:
             raise
         except Exception as problem:
