@@ -18,11 +18,16 @@ from typer.testing import CliRunner
 
 from lineage.main import app as command_line
 from lineage_core.recipe.functions import FUNCTIONS_KEY
+from lineage_core.recipe.plan import Call, Filter
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter import LineageContext
 from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
+from tests.integration.test_table_chains import CONF
 from tests.support.job_runs import CLI, STORE, judged, run_plain, run_program, write_job
+from tests.support.versions import only_in
+from tests.tables.conf import SMALL_SPARK
+from tests.tables.jars import table_jars
 
 pytestmark = pytest.mark.e2e
 
@@ -284,6 +289,113 @@ def test_where_none_are_set_aside_a_failing_row_ends_the_job(
             frame(number).collect()
 
 
+@pytest.mark.long
+def test_a_plan_that_was_looked_at_before_capture_leaves_out_what_its_recipe_does(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "lines.csv"
+    source.write_text("a,x\nb,1\nc,x\nd,2\n")
+    read = spark.read.schema("k string, t string").csv(str(source))
+    frame = read.select("k", of_udf(parsed, "int")("t").alias("v"))
+    frame.explain()
+    with capture(quarantine=9) as lc:
+        frame.write.csv(str(tmp_path / "out"))
+        # Its own plan has no such filter: it runs that one.
+        with pytest.raises(Exception, match="invalid literal"):
+            frame.collect()
+        app = lc.app
+    assert written(tmp_path / "out") == ["b,1", "d,2"]
+    assert lines_of(listed(tmp_path, app)) == {1, 3}
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        graph = store.graph(app)
+        (node,) = [n.node for n in graph.nodes() if n.op == "DataFrameWriter.csv"]
+        recipe = read_recipe(graph, node)
+    assert recipe is not None
+    conditions = [node.condition for node in recipe.plan if isinstance(node, Filter)]
+    assert "not" in [condition.fn for condition in conditions if isinstance(condition, Call)]
+
+
+@pytest.mark.long
+def test_what_no_plan_says_is_named_by_the_verdict(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "lines.csv"
+    source.write_text("a,x\nb,1\n")
+    spark.udf.register("parsed", of_udf(parsed, "int"))
+    spark.read.schema("k string, t string").csv(str(source)).createOrReplaceTempView("lines")
+    with capture(quarantine=9) as lc:
+        spark.sql("CACHE TABLE numbers AS SELECT parsed(t) FROM lines")
+        app = lc.app
+    spark.sql("UNCACHE TABLE numbers")
+    verdict = judged(tmp_path, app)
+    assert not verdict.complete
+    assert any("no plan that was recorded says so" in reason for reason in verdict.reasons), verdict
+
+
+@pytest.mark.long
+def test_jobs_that_may_not_read_all_rows_fail_as_without_capture(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "lines.csv"
+    source.write_text("".join(f"k{n},{'x' if n == 1 else n}\n" for n in range(500)))
+    number = of_udf(parsed, "int")
+    read = spark.read.schema("k string, t string").csv(str(source))
+    frame = read.select("k", number("t").alias("v"))
+    first = "import itertools\ndef first(batches):\n    yield from itertools.islice(batches, 1)\n"
+    exec(first, of_batches := {"__name__": "job"})
+    spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
+    jobs: list[Callable[[], object]] = [
+        lambda: frame.where("v > 0").limit(3).collect(),
+        lambda: frame.where("v > 0").limit(3).write.csv(str(tmp_path / "out")),
+        lambda: frame.mapInPandas(of_batches["first"], "k string, v int").collect(),
+        lambda: frame.rdd.take(1),
+        lambda: frame.foreachPartition(next),
+    ]
+    try:
+        with capture(quarantine=9) as lc:
+            for job in jobs:
+                with pytest.raises(Exception, match="invalid literal"):
+                    job()
+            assert frame.where("v > 0").orderBy("v").limit(2).collect() == [("k2", 2), ("k3", 3)]
+            app = lc.app
+        # What was set aside is that of the last one alone; and a plan outlives capture.
+        assert [entry["records"] for entry in listed(tmp_path, app)["operators"]] == [1]
+        with pytest.raises(Exception, match="invalid literal"):
+            frame.collect()
+    finally:
+        spark.conf.unset("spark.sql.execution.arrow.maxRecordsPerBatch")
+
+
+@pytest.mark.long
+def test_values_are_those_of_plain_pyspark(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    text = """
+import datetime
+
+def paired(text):
+    return zip(text, [datetime.date(2020, 1, int(text))])
+
+def mapped(text):
+    return {datetime.date(2020, 1, int(text)): map(datetime.date.fromordinal, [int(text)])}
+
+def named(text):
+    return {"d": datetime.date(2020, 1, int(text)), "n": int(text)}
+"""
+    exec(text, of_text := {"__name__": "job"})
+    kinds = {
+        "paired": "array<struct<k:string,d:date>>",
+        "mapped": "map<date,array<date>>",
+        "named": "struct<n:int,d:date>",
+    }
+    frame = spark.createDataFrame([("7",), ("x",), ("8",)], "t string")
+    columns = [of_udf(of_text[name], kind)("t") for name, kind in kinds.items()]
+    plain = frame.where("t <> 'x'").select(*columns).collect()
+    assert plain[0][0][0].k == "7"
+    with capture(quarantine=9):
+        assert frame.select(*columns).collect() == plain
+
+
 # -- by the command --------------------------------------------------------------------------------
 
 JOB = """
@@ -366,3 +478,79 @@ def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(tmp_path: Pat
     # Without the key the functions can't be run again.
     refused = run_program(tmp_path, [*replay, "repair.py:repaired", "--to", "third"])
     assert (refused.returncode, "no key was given" in refused.stderr) == (2, True), refused.stderr
+
+
+# -- rows of tables --------------------------------------------------------------------------------
+
+TABLES_JOB = """
+import json
+import sys
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def parsed(text):
+    return int(text)
+
+
+spark.udf.register("parsed", F.udf(parsed, "int", useArrow=False))
+rows = spark.createDataFrame([(1, "1"), (2, "x"), (3, "3")], "id int, t string")
+rows.createOrReplaceTempView("lines")
+said = {}
+STATEMENTS = [
+    "UPDATE {table} SET t = cast(parsed(t) + 1 AS string) WHERE id > 0",
+    "UPDATE {table} SET t = '0' WHERE parsed(t) = 3",
+    "DELETE FROM {table} WHERE parsed(t) = 3",
+    "MERGE INTO {table} a USING lines b ON a.id = b.id AND parsed(a.t) = 3 WHEN MATCHED THEN DELETE",
+    "MERGE INTO {table} a USING (SELECT id, parsed(t) n FROM lines) b ON a.id = b.id "
+    "WHEN MATCHED THEN UPDATE SET t = cast(n + 1 AS string) WHEN NOT MATCHED BY SOURCE THEN DELETE",
+]
+for form in ("delta", "iceberg"):
+    for n, statement in enumerate(STATEMENTS):
+        name = f"delta.`{sys.argv[1]}/{n}`" if form == "delta" else f"local.db.t{n}"
+        rows.coalesce(1).writeTo(name).using(form).create() if form == "iceberg" else (
+            rows.coalesce(1).write.format("delta").save(f"{sys.argv[1]}/{n}")
+        )
+        try:
+            spark.sql(statement.format(table=name))
+            failed = False
+        except Exception as problem:
+            failed = "invalid literal" in str(problem) or str(problem)
+        left = sorted(map(list, spark.table(name).collect()))
+        said[f"{form}: {statement}"] = [failed, left]
+try:
+    rows.select(F.expr("parsed(t) n")).write.format("delta").save(f"{sys.argv[1]}/numbers")
+    said["numbers"] = spark.read.format("delta").load(f"{sys.argv[1]}/numbers").count()
+except Exception:
+    said["numbers"] = None
+with open(sys.argv[2], "w") as file:
+    json.dump(said, file)
+"""
+
+
+@pytest.mark.long
+@only_in("Apache Iceberg", "4.1")
+def test_statements_that_change_rows_of_tables_leave_none_out(tmp_path: Path) -> None:
+    jars = ",".join(map(str, sorted(table_jars().glob("*.jar"))))
+    write_job(tmp_path, TABLES_JOB)
+    (tmp_path / "conf").mkdir()
+    said: dict[str, dict[str, Any]] = {}
+    for name in ("plain", "captured"):
+        settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF.format(home=tmp_path / name)}"
+        (tmp_path / "conf/spark-defaults.conf").write_text(settings)
+        env = {"SPARK_CONF_DIR": str(tmp_path / "conf")}
+        arguments = (str(tmp_path / name / "delta"), f"{name}.json")
+        if name == "plain":
+            ran = run_plain(tmp_path, "job.py", *arguments, env=env)
+        else:
+            env["LINEAGE_QUARANTINE"] = "9"
+            ran = run_program(tmp_path, [*CLI, "run", "job.py", *arguments], env)
+        assert ran.returncode == 0, ran.stderr
+        text = (tmp_path / f"{name}.json").read_text().replace(str(tmp_path / name), "")
+        said[name] = json.loads(text)
+    # What is written anew leaves the row out, as ever.
+    assert (said["plain"].pop("numbers"), said["captured"].pop("numbers")) == (None, 2)
+    assert said["captured"] == said["plain"]
+    everything = [[1, "1"], [2, "x"], [3, "3"]]
+    assert list(said["plain"].values()) == [[True, everything]] * 10

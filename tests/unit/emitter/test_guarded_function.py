@@ -15,6 +15,7 @@ from pyspark import cloudpickle
 from pyspark.sql import types as T
 
 from lineage_emitter.dataframes.guarded_code import guarded_code
+from lineage_emitter.worker import guarded_function
 from lineage_emitter.worker.guarded_function import GuardedFunction, Reports, guarded, internal_text
 
 pytestmark = pytest.mark.unit
@@ -40,7 +41,7 @@ def plus(value: int, by: int = 1) -> int:
 
 def made(*functions: Any, records_max: int = 9, types: tuple[str, ...] = ("int",)) -> Any:
     added = Added()
-    reports = Reports(added, 7, list(types), records_max)
+    reports = Reports(added, "it", 7, list(types), records_max)
     return GuardedFunction(list(functions), None, reports), added.reports
 
 
@@ -86,9 +87,59 @@ def test_a_value_of_another_type_fails_as_the_function_does() -> None:
 
     added = Added()
     code = cloudpickle.dumps((dated, T.DateType()))
-    function, kind = guarded(pickle.dumps(added), "5", "3", "int", "dated", '"date"', code)
-    assert kind == T.StructType([T.StructField("__lineage_kept", T.DateType())])
-    assert [function(1), function(0)] == [(datetime.date(2020, 1, 1),), None]
+    function, kind = guarded(pickle.dumps((added, "it")), "5", "3", "int", "dated", '"date"', code)
+    assert kind.fields == [T.StructField("__lineage_kept", T.DateType())]
+    assert [function(1), function(0)] == [
+        (T.DateType().toInternal(datetime.date(2020, 1, 1)),),
+        None,
+    ]
+
+
+def test_a_value_is_converted_once_as_plain_spark_does() -> None:
+    def paired(value: int) -> Any:
+        return zip(str(value), [datetime.date(2020, 1, 1)], strict=False)
+
+    pairs = T.StructType([T.StructField("k", T.StringType()), T.StructField("d", T.DateType())])
+    returns = T.ArrayType(pairs)
+    code = cloudpickle.dumps((paired, returns))
+    function, kind = guarded(pickle.dumps((Added(), "it")), "5", "3", "int", "paired", "{}", code)
+    # Spark's worker converts what a function gives where its type says so.
+    given = kind.toInternal(function(7)) if kind.needConversion() else function(7)
+    assert given == (returns.toInternal(paired(7)),) == ([("7", 18262)],)
+
+
+def test_jobs_of_others_end_with_a_row_that_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Context:
+        owner: str | None = "it"
+
+        @classmethod
+        def get(cls) -> Any:
+            return cls
+
+        @classmethod
+        def getLocalProperty(cls, name: str) -> str | None:
+            return cls.owner if name == guarded_function.RUNNING else None
+
+        stageId = partitionId = staticmethod(lambda: 0)
+
+    monkeypatch.setattr(guarded_function, "TaskContext", Context)
+    function, reports = made(inverse)
+    assert function(0) is None
+    for owner in (None, "another"):
+        Context.owner = owner
+        with pytest.raises(ZeroDivisionError) as raised:
+            function(0)
+        assert "of no recorded action" in raised.value.__notes__[0]
+    assert [report["records"] for report in reports] == [1]
+
+
+def test_long_arguments_end_the_task() -> None:
+    function, reports = made(inverse, types=("string",))
+    assert function("x" * guarded_function.ARGUMENT_BYTES_MAX) is None
+    with pytest.raises(TypeError) as raised:
+        function("\xfc" * (guarded_function.ARGUMENT_BYTES_MAX // 2 + 1))
+    assert "its arguments have 4,098 bytes" in raised.value.__notes__[0]
+    assert len(reports) == 1
 
 
 def test_the_code_behind_a_function_is_read_without_loading_it() -> None:
