@@ -342,14 +342,16 @@ def test_jobs_that_may_not_read_all_rows_fail_as_without_capture(
     read = spark.read.schema("k string, t string").csv(str(source))
     frame = read.select("k", number("t").alias("v"))
     first = "import itertools\ndef first(batches):\n    yield from itertools.islice(batches, 1)\n"
-    exec(first, of_batches := {"__name__": "job"})
+    first += "def one(rows):\n    next(rows)\n"
+    of_batches: dict[str, Any] = {"__name__": "job"}
+    exec(first, of_batches)
     spark.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10")
     jobs: list[Callable[[], object]] = [
         lambda: frame.where("v > 0").limit(3).collect(),
         lambda: frame.where("v > 0").limit(3).write.csv(str(tmp_path / "out")),
         lambda: frame.mapInPandas(of_batches["first"], "k string, v int").collect(),
         lambda: frame.rdd.take(1),
-        lambda: frame.foreachPartition(next),
+        lambda: frame.foreachPartition(of_batches["one"]),
     ]
     try:
         with capture(quarantine=9) as lc:
@@ -382,7 +384,8 @@ def mapped(text):
 def named(text):
     return {"d": datetime.date(2020, 1, int(text)), "n": int(text)}
 """
-    exec(text, of_text := {"__name__": "job"})
+    of_text: dict[str, Any] = {"__name__": "job"}
+    exec(text, of_text)
     kinds = {
         "paired": "array<struct<k:string,d:date>>",
         "mapped": "map<date,array<date>>",
