@@ -192,8 +192,8 @@ def _started(words: Sequence[str], **how: Any) -> Iterator[subprocess.Popen[byte
         before[number] = signal.signal(number, wait)
     try:
         with subprocess.Popen(words, **how) as started:
-            for number in early:
-                started.send_signal(number)
+            for sent in early:
+                started.send_signal(sent)
             yield started
     finally:
         for number, handler in before.items():
