@@ -16,7 +16,6 @@ import pytest
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
-from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
 from tests.support.stream_rows import Places, Row, drawn_files, rows_of
 
@@ -202,7 +201,7 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", drawn(CASES, every=len(CASES)))
+@pytest.mark.parametrize("name", CASES)
 def test_rows_go_back_to_the_records_of_all_states(name: str, tmp_path: Path) -> None:
     draw, (kinds, late) = random.Random(f"states {name}"), CASES[name]
     places = drawn_files(draw, tmp_path, "l", late=late)
