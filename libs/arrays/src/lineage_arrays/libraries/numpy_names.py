@@ -15,7 +15,7 @@ from lineage_arrays.cells import Shape
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Gather, Mapping, SamePositions
 from lineage_arrays.traced import TracedArray, flow_of
-from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand
+from lineage_arrays.workflow import NO_AXES, AnyArray, Input, Operand, all_axes
 
 REPLACED: dict[Any, Callable[..., Any]] = {}
 """By a function of NumPy the one that takes traced arrays as they are."""
@@ -110,7 +110,7 @@ def _like(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
     value = function(*plain(args), **plain(kwargs))
     arrays = list(operands([*args, kwargs]))
     decided = any(array.node.decided_axes for array in arrays)
-    axes = frozenset(range(value.ndim)) if decided else NO_AXES
+    axes = all_axes(value) if decided else NO_AXES
     return TracedArray(flow_of(arrays), value, function.__name__, [], decided_axes=axes)
 
 

@@ -9,11 +9,11 @@ from pyarrow import fs
 
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.columns import APP
-from lineage_store.lake.table import LakeTable
+from lineage_store.lake.table import COMMIT_H, UNFINISHED_H, LakeFile, LakeTable
 
-KEPT_S: Final = 7 * 24 * 3600.0
+KEPT_S: Final = UNFINISHED_H * 3600.0
 """Files of this age in no version are deleted."""
-WRITTEN_S: Final = KEPT_S - 24 * 3600.0
+WRITTEN_S: Final = COMMIT_H * 3600.0
 """How long after its first file a commit may be made; the rest is for clocks that differ."""
 
 
@@ -54,11 +54,5 @@ def remove_leftovers(table: LakeTable) -> int:
     # Read after the list: whatever was committed of it is in this version.
     held = {file.path for files in table.snapshot(newest=True).files.values() for file in files}
     gone = old - held
-    for path in gone:
-        try:
-            table.files.delete_file(path)
-        except FileNotFoundError:
-            continue
-        except OSError as error:
-            raise StoreUnavailableError(f"can't delete {path} of the lake: {error}") from error
+    table.erase(LakeFile(path, 0, "") for path in gone)
     return len(gone)
