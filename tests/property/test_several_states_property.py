@@ -16,6 +16,7 @@ import pytest
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.trace_query import TraceQuery
+from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
 from tests.support.stream_rows import Places, Row, drawn_files, rows_of
 
@@ -196,12 +197,12 @@ def check_batch(folder: Path, access: StoredAccess, places: Places) -> None:
 
 FEW = "few"
 CASES = {
-    FEW: (["session", "dedupWindow"], False),
+    FEW: (["session", "valueWindow"], False),
     **{f"{seed}": ([*GROUPS, *OTHERS], seed % 2 == 0) for seed in range(1, 5)},
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", drawn(CASES, every=len(CASES)))
 def test_rows_go_back_to_the_records_of_all_states(name: str, tmp_path: Path) -> None:
     draw, (kinds, late) = random.Random(f"states {name}"), CASES[name]
     places = drawn_files(draw, tmp_path, "l", late=late)

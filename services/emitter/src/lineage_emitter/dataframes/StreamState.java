@@ -1,8 +1,12 @@
 package lineage;
 
 import java.lang.reflect.Method;
+import java.util.ArrayList;
+import java.util.Arrays;
+import java.util.HashMap;
 import java.util.HashSet;
 import java.util.List;
+import java.util.Map;
 import java.util.Set;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
@@ -15,6 +19,7 @@ import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -40,6 +45,14 @@ public class StreamState {
 
   /** The name of a value that was made of rows that a state held. */
   public static final String VALUE = "lineage.state.value";
+
+  /** Nodes of which `usesKeysAlone` knows what they read their rows for. */
+  private static final Set KNOWN =
+      new HashSet(
+          Arrays.asList(
+              new String[] {
+                "Project", "Filter", "Aggregate", "Join", "SubqueryAlias", "EventTimeWatermark", "UpdateEventTimeWatermarkColumn"
+              }));
 
   /** Those rows that a state let through. */
   public LogicalPlan chosen(LogicalPlan rows) {
@@ -121,6 +134,101 @@ public class StreamState {
       }
     }
     throw new NoSuchMethodException("copy");
+  }
+
+  /**
+   * Whether a plan chooses, joins and groups rows of a deduplication in it by its keys alone, directly or through columns made of
+   * them. Which row it keeps of those with the same keys only its state knows, and so what the other columns hold.
+   */
+  public boolean usesKeysAlone(LogicalPlan plan, LogicalPlan deduplicate) {
+    Map made = new HashMap();
+    List used = new ArrayList();
+    if (!collectUses(plan, deduplicate, made, used)) {
+      return false;
+    }
+    Set keys = ids(((Deduplicate) deduplicate).keys().iterator());
+    Set others = ids(deduplicate.output().iterator());
+    others.removeAll(keys);
+    Set seen = new HashSet();
+    for (int i = 0; i < used.size(); i++) {
+      Object[] read = ids(((Expression) used.get(i)).references().iterator()).toArray();
+      for (int j = 0; j < read.length; j++) {
+        if (others.contains(read[j])) {
+          return false;
+        }
+        if (seen.add(read[j]) && made.containsKey(read[j])) {
+          used.add(made.get(read[j]));
+        }
+      }
+    }
+    return true;
+  }
+
+  /**
+   * What nodes between a plan and one of its nodes use for more than values: `used` gets expressions, `made` the values of columns, by
+   * their numbers.
+   *
+   * @return whether all these nodes are known.
+   */
+  private static boolean collectUses(LogicalPlan plan, LogicalPlan node, Map made, List used) {
+    if (plan == node || !holds(plan, node)) {
+      return true;
+    }
+    String whole = plan.getClass().getName();
+    if (!KNOWN.contains(whole.substring(whole.lastIndexOf('.') + 1))) {
+      return false;
+    }
+    if (plan instanceof Project) {
+      collectMade(((Project) plan).projectList().iterator(), made);
+    } else if (plan instanceof Aggregate) {
+      collectMade(((Aggregate) plan).aggregateExpressions().iterator(), made);
+      addAll(((Aggregate) plan).groupingExpressions().iterator(), used);
+    } else if (plan instanceof Filter || plan instanceof Join) {
+      addAll(plan.expressions().iterator(), used);
+    }
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      if (!collectUses((LogicalPlan) below.next(), node, made, used)) {
+        return false;
+      }
+    }
+    return true;
+  }
+
+  private static boolean holds(LogicalPlan plan, LogicalPlan node) {
+    if (plan == node) {
+      return true;
+    }
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      if (holds((LogicalPlan) below.next(), node)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  private static void collectMade(scala.collection.Iterator columns, Map made) {
+    while (columns.hasNext()) {
+      Object column = columns.next();
+      if (column instanceof Alias) {
+        made.put(((Alias) column).exprId(), ((Alias) column).child());
+      }
+    }
+  }
+
+  private static void addAll(scala.collection.Iterator each, List all) {
+    while (each.hasNext()) {
+      all.add(each.next());
+    }
+  }
+
+  private static Set ids(scala.collection.Iterator columns) {
+    Set found = new HashSet();
+    while (columns.hasNext()) {
+      found.add(((NamedExpression) columns.next()).exprId());
+    }
+    return found;
   }
 
   /** A node over other inputs. */

@@ -124,7 +124,9 @@ class State:
             return made.joined(
                 self.node, *(self._parts_of(spark, side, rows) for side in _children(self.node))
             )
-        whole = _Whole(spark, rows, self.late_rows, self.is_filtered, watermarks.before)
+        whole = _Whole(
+            self.node, spark, rows, self.late_rows, self.is_filtered, watermarks.before
+        )
         given = whole.given(self.node)
         if self.kind in FUNCTIONS:
             return given
@@ -144,9 +146,10 @@ class State:
 class _Whole:
     """What plans give of all rows so far, as batch queries. ``is_unsure``: groups of them may lack rows that have their keys.
 
-    ``watermark_ms``: that of the batch before, behind which sessions have been given and forgotten.
+    ``top``: the node whose rows no other reads. ``watermark_ms``: that of the batch before, behind which sessions have been given and forgotten.
     """
 
+    top: Any
     spark: SparkSession
     rows: Rows
     late_rows: str
@@ -167,8 +170,7 @@ class _Whole:
         below = [self.of(child) for child in _children(node)]
         if kind == "Join":
             return made.joinedWholly(node, *below)
-        if kind in CHOICES and (kind != "Deduplicate" or _states_below(node)):
-            # More rows than it lets through.
+        if self._lets_more_through(node) and kind != "Join":
             return below[0]
         if kind == "Aggregate" and self._may_lack_rows(node):
             self.is_unsure = True
@@ -181,15 +183,15 @@ class _Whole:
         # whose own window reaches beyond it is not late, but begins a session anew where the batch query goes on with one that has been given.
         can_be_cut = self.is_filtered or self.watermark_ms > 0
         is_cut = can_be_cut and bool(_plans().isOfSessions(node))
-        return bool(self.late_rows) or is_cut or any(map(_lets_more_through, _states_below(node)))
+        return bool(self.late_rows) or is_cut or any(map(self._lets_more_through, _states_below(node)))
 
-
-def _lets_more_through(node: Any) -> bool:
-    """Whether the batch query in the place of a node below an aggregate gives more rows than the node does."""
-    kind = class_name(node)
-    return kind == "Join" or (
-        kind in CHOICES and (kind != "Deduplicate" or bool(_states_below(node)))
-    )
+    def _lets_more_through(self, node: Any) -> bool:
+        """Whether the batch query in the place of a node gives more rows than the node does."""
+        kind = class_name(node)
+        if kind != "Deduplicate":
+            return kind == "Join" or kind in CHOICES
+        uses_keys = compiled(STATE_CLASS).usesKeysAlone(self.top, node)
+        return bool(_states_below(node)) or not uses_keys
 
 
 def _let_through(node: Any, rows: Rows) -> Any:
