@@ -107,6 +107,7 @@ def test_traces_go_through_the_versions_of_tables_that_were_read(tmp_path: Path)
     assert said["orders@2"] == [orders]
 
 
+@pytest.mark.long
 def test_a_version_that_may_be_another_programs_is_not_taken(tmp_path: Path) -> None:
     """A program commits to a table of Delta Lake while a job writes it, with a Delta Lake that does not say which commits it begins."""
     said = ran(tmp_path, "busy")
