@@ -192,21 +192,22 @@ def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any
     url = f"lake:{folder}/lake"
     imported = timed(["--url", url, "--step", "import", *map(str, sources)])
     indexed = timed(["--url", url, "--step", "index"])
+    search = Search(made)
+    items = chosen_items(made, search, items_of_class)
+    classes = {name: traces_of(url, some, search) for name, some in items.items()}
     more = added(made, SHARE_ADDED)
     path = write_added(more, len(made.src), folder)
+    del made, search
     added_import = timed(["--url", url, "--step", "import", str(path)])
     added_index = timed(["--url", url, "--step", "index"])
-    made = more
-    store = TripleStore(url)
     triples = added_index["edges"]
     parts: dict[str, int] = {}
-    for file in store.files(NAME):
+    for file in TripleStore(url).files(NAME):
         parts[file.part] = parts.get(file.part, 0) + file.file.size
-    search = Search(made)
     return {
         "benchmark": "triples",
         "factor": factor,
-        "nodes": made.items,
+        "nodes": more.items,
         "edges": triples,
         "import": imported,
         "index": indexed,
@@ -214,16 +215,31 @@ def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any
             "import": added_import,
             "index": added_index,
             "ratio": round(added_index["cpu_s"] / indexed["cpu_s"], 4),
+            "classes": joined_traces(url, items, Search(more)),
         },
         "index_bytes_per_edge": round((indexed["peak_mib"] << 20) / indexed["edges"], 1),
         "bytes_per_edge": round(sum(parts.values()) / triples, 2),
         "bytes_per_edge_of": {part: round(size / triples, 2) for part, size in parts.items()},
-        "classes": {
-            name: traces_of(url, items, search)
-            for name, items in chosen_items(made, search, items_of_class).items()
-        },
+        "classes": classes,
         "provenance": provenance(),
     }
+
+
+def joined_traces(url: str, items: dict[str, list[int]], search: Search) -> dict[str, Any]:
+    """The same items once triples at random have joined most components: what a trace takes, and how many answers are as the search says."""
+    rows = {}
+    for name, some in items.items():
+        runs = [
+            (item, timed(["--url", url, "--step", "trace", Method.AUTO, str(item)]))
+            for item in some
+        ]
+        rows[name] = {
+            "median_s": round(statistics.median(run["s"] for _, run in runs), 3),
+            "worst_s": round(max(run["s"] for _, run in runs), 3),
+            "same": sum(run["digest"] == digest(search.back(item)) for item, run in runs),
+            "items": len(runs),
+        }
+    return rows
 
 
 def main() -> None:

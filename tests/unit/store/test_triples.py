@@ -23,8 +23,9 @@ from lineage_store.triples.numbering import (
     distinct_numbers,
     distinct_rows,
     encoded_texts,
+    with_new,
 )
-from lineage_store.triples.partitioning import components, connected_sets
+from lineage_store.triples.partitioning import components, connected_sets, without_tiny
 from lineage_store.triples.tracing import Method, trace
 from lineage_store.triples.updating import update_index
 from tests.support.triple_files import chain, written
@@ -286,6 +287,30 @@ def test_numbers_of_many_columns_are_each_there_once() -> None:
     for column in columns:
         assert np.array_equal(values[codes_of(values, column)], column)
     assert not len(distinct_numbers([]))
+
+
+def test_numbers_that_are_found_again_are_not_new() -> None:
+    draw = np.random.default_rng(5)
+    for size in (0, 1, 20):
+        seen = np.unique(draw.integers(0, 30, size))
+        for count in (0, 1, 40):
+            found = draw.integers(0, 40, count)
+            all_of_them, new = with_new(seen, found)
+            assert all_of_them.tolist() == sorted({*seen.tolist(), *found.tolist()})
+            assert new.tolist() == sorted({*found.tolist()} - {*seen.tolist()})
+
+
+def test_tiny_sets_join_the_only_one_beside_them() -> None:
+    """Two sets of 40, ten items derived from the first of them alone, ten from both, and ten that both were derived from or one of them."""
+    sets = np.r_[np.repeat([0, 1], 40), np.arange(2, 32)]
+    only, both, before = np.arange(80, 90), np.arange(90, 100), np.arange(100, 110)
+    src = np.r_[only * 0, both * 0, both * 0 + 40, before, before[5:]]
+    dst = np.r_[only, both, both, before * 0 + 40, before[5:] * 0]
+    joined = without_tiny(sets, src, dst, 54)
+    assert joined[only].tolist() == [0] * 10
+    assert joined[both].tolist() == sets[both].tolist()
+    assert joined[before].tolist() == [1] * 5 + sets[before[5:]].tolist()
+    assert np.bincount(without_tiny(sets, src, dst, 43))[:2].tolist() == [43, 43]
 
 
 def test_chunks_of_texts_have_the_codes_of_all_of_them() -> None:

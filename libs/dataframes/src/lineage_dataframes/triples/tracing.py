@@ -32,6 +32,7 @@ from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import Columns, Numbers
 from lineage_store.triples.finding import has_texts
+from lineage_store.triples.numbering import sorted_distinct
 from lineage_store.triples.reading import SortedPart, check_room
 from lineage_store.triples.tracing import (
     MOST_ASKED,
@@ -274,7 +275,7 @@ class _Tracer:
 
 def _ends_of(rows: Columns, start: Numbers) -> Numbers:
     """The numbers of all items of triples and of some others, in order."""
-    return np.asarray(np.union1d(np.union1d(rows["src"], rows["dst"]), start), np.int64)
+    return sorted_distinct(rows["src"], rows["dst"], start)
 
 
 def _small(frame: DataFrame, count: int) -> DataFrame:

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from lineage_store.errors import StoreError, TriplesNotFoundError
 from lineage_store.lake.arrow import int64_of
 from lineage_store.triples.files import Numbers
-from lineage_store.triples.numbering import Values, item_keys
+from lineage_store.triples.numbering import Values, item_keys, sorted_distinct
 from lineage_store.triples.reading import SortedPart
 
 NAMED: Final = 3
@@ -30,7 +30,7 @@ def numbers_of(keys: SortedPart, items: SortedPart, values: Values) -> Numbers:
         StoreError: a file is damaged, or the storage can't be read.
         BudgetError: the query has no time left.
     """
-    rows = keys.equal(np.unique(item_keys(values)))
+    rows = keys.equal(sorted_distinct(item_keys(values)))
     if isinstance(values, np.ndarray):
         found = np.full(len(values), -1, np.int64)
         found[np.searchsorted(values, rows["key"])] = rows["number"]

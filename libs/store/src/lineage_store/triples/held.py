@@ -11,7 +11,7 @@ import numpy.typing as npt
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Columns, Numbers, PartFile
 from lineage_store.triples.finding import numbers_of, places_of
-from lineage_store.triples.numbering import Values
+from lineage_store.triples.numbering import Values, sorted_distinct
 from lineage_store.triples.reading import GroupReader, SortedPart
 
 LOOKED_UP: Final = 1 << 16
@@ -60,8 +60,12 @@ class HeldIndex:
     def has(self, src: Numbers, dst: Numbers, op: Numbers) -> npt.NDArray[np.bool_]:
         """Which of some triples, that are distinct, it has; -1 stands for an item that it does not have."""
         asked = np.flatnonzero((src >= 0) & (dst >= 0))
-        near = np.unique(dst[asked])
-        back, sources, ops = self.part(Part.BACK), np.unique(src[asked]), np.unique(op[asked])
+        near = sorted_distinct(dst[asked])
+        back, sources, ops = (
+            self.part(Part.BACK),
+            sorted_distinct(src[asked]),
+            sorted_distinct(op[asked]),
+        )
         alike: list[Numbers] = []
         for first in range(0, len(near), LOOKED_UP):
             rows = back.equal(near[first : first + LOOKED_UP])

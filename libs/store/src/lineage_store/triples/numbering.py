@@ -50,6 +50,21 @@ def sorted_distinct(*columns: Numbers) -> Numbers:
     return _sorted_in_place(np.concatenate([np.empty(0, np.int64), *columns]))
 
 
+def with_new(seen: Numbers, found: Numbers) -> tuple[Numbers, Numbers]:
+    """Numbers that were seen, with those that were found; and of these the ones that are new, in order, each once.
+
+    Args:
+        seen: numbers, in order, each once.
+        found: numbers.
+    """
+    distinct = sorted_distinct(found)
+    places = np.searchsorted(seen, distinct)
+    is_new = np.ones(len(distinct), bool)
+    inner = places < len(seen)
+    is_new[inner] = seen[places[inner]] != distinct[inner]
+    return np.insert(seen, places[is_new], distinct[is_new]), distinct[is_new]
+
+
 def _sorted_in_place(numbers: Numbers) -> Numbers:
     numbers.sort()
     differs = np.ones(len(numbers), bool)

@@ -97,7 +97,7 @@ def connected_sets(nodes: Numbers, src: Numbers, dst: Numbers, most: int) -> Num
         of_large = places_of_labels(parts, large), places_of_labels(parts[ends[0][inner]], large)
         kept = edges[inner]
         waiting += [(items[some], kept[rows]) for some, rows in zip(*of_large, strict=True)]
-    sets = _without_tiny(sets, src, dst, most)
+    sets = without_tiny(sets, src, dst, most)
     # Numbers of parts that were split further, or joined to others, stand for no set.
     distinct, codes = np.unique(sets, return_inverse=True)
     return _near(len(distinct), np.asarray(codes, np.int64), src, dst)
@@ -119,22 +119,22 @@ def places_of_labels(labels: Numbers, wanted: Numbers) -> list[Numbers]:
     return np.split(places, np.searchsorted(labels[places], wanted[1:]))
 
 
-def _without_tiny(sets: Numbers, src: Numbers, dst: Numbers, most: int) -> Numbers:
-    """Sets with tiny ones joined to larger ones beside them, up to ``most`` items: a cut leaves very many, and each depends on some.
+def without_tiny(sets: Numbers, src: Numbers, dst: Numbers, most: int) -> Numbers:
+    """Sets with tiny ones joined to larger ones beside them, up to ``most`` items: a cut leaves very many.
 
-    A tiny set joins one that it was derived from, as it depends on that one and what that depends on anyway; else one that was derived from it.
+    A tiny set joins the one set that it was derived from, or the one that was derived from it: others that depend on it depend on both anyway,
+    so that joins do not add up to sets that all depend on each other.
     """
     tiny = max(most // TINY_SHARE, 1)
-    # Who joins brings those that depend on it beside the larger set.
+    # Who joins leaves those beside it with one set less that they were derived from.
     for near, far in JOIN_ROUNDS * ((dst, src), (src, dst)):
         sizes = np.bincount(sets)
-        ends = sets[near], sets[far]
-        joins = (sizes[ends[0]] <= tiny) & (sizes[ends[1]] > tiny)
-        small, large = distinct_rows(ends[0][joins], ends[1][joins])
-        is_first = np.ones(len(small), bool)
-        is_first[1:] = small[1:] != small[:-1]
-        by_large = np.argsort(large[is_first], kind="stable")
-        small, large = small[is_first][by_large], large[is_first][by_large]
+        crosses = sets[src] != sets[dst]
+        small, large = distinct_rows(sets[near][crosses], sets[far][crosses])
+        joins = np.bincount(small, minlength=len(sizes))[small] == 1
+        joins &= (sizes[small] <= tiny) & (sizes[large] > tiny)
+        by_large = np.flatnonzero(joins)[np.argsort(large[joins], kind="stable")]
+        small, large = small[by_large], large[by_large]
         total = np.cumsum(sizes[small])
         before = np.searchsorted(large, large)
         joined = total - (total - sizes[small])[before] + sizes[large]

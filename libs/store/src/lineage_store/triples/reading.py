@@ -172,7 +172,7 @@ class SortedPart:
                 continue
             some = keys[begin:stop]
             groups = np.searchsorted(self._reader.opened(file).lowest, some, "right") - 1
-            for index in np.unique(groups).tolist():
+            for index in sorted(set(groups.tolist())):
                 rows = self._reader.group(file, index)
                 at = np.searchsorted(rows[self.key], some[groups == index], "right") - 1
                 parts.append(_taken(rows, at))

@@ -17,6 +17,7 @@ from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, spans
 from lineage_store.triples.finding import asked_numbers
+from lineage_store.triples.numbering import sorted_distinct, with_new
 from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
 
 MOST_TRIPLES: Final = 10_000_000
@@ -162,7 +163,7 @@ class Reading:
         its_sets = self.part(Part.SETS).floors(numbers)
         component, first = np.unique(its_sets["component"], return_index=True)
         moved = self.part(Part.ROOTS).equal(component)
-        members = self.part(Part.MEMBERS).equal(np.unique(moved["root"]))
+        members = self.part(Part.MEMBERS).equal(sorted_distinct(moved["root"]))
         single = first[np.isin(component, moved["component"], invert=True)]
         rows = {
             "component": np.concatenate([members["component"], its_sets["component"][single]]),
@@ -174,11 +175,11 @@ class Reading:
 
     def closure(self, numbers: Numbers, is_back: bool) -> tuple[Numbers, Numbers]:
         """The ranges of all sets that those of some items depend on, or that depend on them."""
-        firsts = np.unique(self.part(Part.SETS).floors(numbers)["first"])
+        firsts = sorted_distinct(self.part(Part.SETS).floors(numbers)["first"])
         part = self.part(Part.PARENTS if is_back else Part.CHILDREN)
         near, far = ("child", "parent") if is_back else ("parent", "child")
         depends = recursion(part, firsts, near, far, MOST_TRIPLES)[far]
-        sets = self.part(Part.SETS).equal(np.union1d(depends, firsts))
+        sets = self.part(Part.SETS).equal(sorted_distinct(depends, firsts))
         return sets["first"], sets["last"]
 
     def items(self, numbers: Numbers) -> list[Any]:
@@ -220,10 +221,10 @@ def _answer(
     reading: Reading, asked: Numbers, rows: Columns, method: Method, component_rows: int
 ) -> TripleTrace:
     check_room(len(rows["op"]), MOST_ANSWERED)
-    numbers = np.union1d(np.union1d(rows["src"], rows["dst"]), asked)
+    numbers = sorted_distinct(rows["src"], rows["dst"], asked)
     items = reading.items(numbers)
     by_number = dict(zip(numbers.tolist(), items, strict=True))
-    ops = np.unique(rows["op"])
+    ops = sorted_distinct(rows["op"])
     texts = reading.part(Part.OPS).equal(ops)["op_text"].to_pylist()
     by_op = dict(zip(ops.tolist(), texts, strict=True))
     columns = zip(rows["src"].tolist(), rows["dst"].tolist(), rows["op"].tolist(), strict=True)
@@ -261,8 +262,7 @@ def recursion(part: SortedPart, start: Numbers, near: str, far: str, most: int) 
         count += len(rows[near])
         check_room(count, most)
         steps.append(rows)
-        frontier = np.setdiff1d(rows[far], seen)
-        seen = np.union1d(seen, frontier)
+        seen, frontier = with_new(seen, rows[far])
     return _joined(steps)
 
 
@@ -282,8 +282,7 @@ def reachable(rows: Columns, start: Numbers, near: str, far: str) -> Columns:
         current_budget().check()
         taken = spans(np.searchsorted(order, frontier), np.searchsorted(order, frontier, "right"))
         steps.append(taken)
-        frontier = np.setdiff1d(rows[far][taken], seen)
-        seen = np.union1d(seen, frontier)
+        seen, frontier = with_new(seen, rows[far][taken])
     taken = np.concatenate(steps)
     return {name: column[taken] for name, column in rows.items()}
 
