@@ -99,8 +99,9 @@ class ShownTrace:
 
 
 def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplication], int]:
-    """The latest ``limit`` applications that recorded arrays, and how many older ones were not searched."""
+    """The latest ``limit`` applications that recorded arrays, and how many others were not searched: older ones, and damaged ones."""
     records = store.applications()
+    latest = [record for record in records[:limit] if not record.damage]
     listed = [
         ListedApplication(
             record.app,
@@ -108,9 +109,9 @@ def listed_of_store(store: GraphStore, limit: int) -> tuple[list[ListedApplicati
             record.started_at,
             [ListedName(one.name, one.description, one.path) for one in arrays],
         )
-        for record, arrays in listed_arrays(store, records[:limit])
+        for record, arrays in listed_arrays(store, latest)
     ]
-    return listed, max(len(records) - limit, 0)
+    return listed, len(records) - len(latest)
 
 
 def listed_of_server(server: ServedAccess, limit: int) -> tuple[list[ListedApplication], int]:

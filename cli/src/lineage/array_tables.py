@@ -38,7 +38,7 @@ def show_arrays(
             "no application recorded arrays: store_recording of lineage_arrays.saved keeps a recording"
         )
     if left_out:
-        echo(f"{left_out:,} older applications were not searched: --limit")
+        echo(f"{left_out:,} older (or damaged) applications were not searched: --limit")
 
 
 def show_trace(

@@ -20,6 +20,7 @@ from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_dataframes.sandbox.policy import java_home
 from lineage_dataframes.spark.java import HINT, examine_java, output_of
+from lineage_store.errors import way_out
 from lineage_store.lake.address import is_lake
 from lineage_store.url import has_store, is_embedded, spool_of, store_path
 
@@ -217,6 +218,10 @@ def _store(url: str) -> Iterator[Finding]:
     with opened(url) as access:
         records = access.applications()
     yield Finding("store", "ok", f"{url}, {len(records):,} applications")
+    for record in records:
+        if record.damage:
+            detail = f"{record.app} is damaged: {record.damage}"
+            yield Finding("store", "problem", detail, way_out(record.app))
     ahead = max((record.started_at for record in records), default=0.0) - time.time()
     if ahead > CLOCK_S:
         detail = f"an application began {ahead:,.0f} s from now, by the clock of its driver"

@@ -43,8 +43,8 @@ def show_apps(records: Sequence[ApplicationRecord]) -> None:
             record.app,
             record.name,
             moment_text(record.started_at, "%Y-%m-%d %H:%M"),
-            record.status,
-            f"{record.flows:,}",
+            f"damaged: {record.damage}" if record.damage else record.status,
+            "" if record.damage else f"{record.flows:,}",
             f"{record.recipes:,}" if record.recipes else "",
         )
     console().print(table)

@@ -76,6 +76,10 @@ def show_verdict(app: str, verdict: Verdict) -> None:
 
 def _lines(app: str, verdict: Verdict) -> Iterator[str]:
     yield f"{app}: {_completeness(verdict)} ({verdict.status})"
+    if verdict.status == "damaged":
+        # Nothing of it was counted.
+        yield from (f"  - {reason}" for reason in verdict.reasons)
+        return
     for what, count in _counts(verdict):
         yield f"  {what:<7} {count}"
     yield from (f"  {line}" for line in _limits(verdict))

@@ -10,6 +10,7 @@ from lineage_core.errors import RecipeError, VersionError
 from lineage_core.recipe.document import Recipe as RecipeDocument
 from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
 from lineage_query.jobs import RunContent, RunSource, content_of_run
+from lineage_store.errors import DamagedError
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord
 
@@ -45,7 +46,7 @@ class FoundApplications:
     """Applications, the latest first.
 
     ``searched``: of the ``searched_of`` applications that its text and times are of, so many were searched, the latest first: time was over
-    then. ``withheld``: how many of these do not say what they hold.
+    then. ``withheld``: how many of these do not say what they hold, or are damaged.
     """
 
     items: tuple[ApplicationRecord, ...]
@@ -80,8 +81,8 @@ def search_applications(source: RunSource, search: ApplicationSearch) -> FoundAp
         searched += 1
         try:
             messages = source.messages(record.app, *more)
-        except KeyError:
-            # The application was deleted meanwhile, or something of it is hidden.
+        except (KeyError, DamagedError):
+            # The application was deleted meanwhile, is damaged, or something of it is hidden.
             messages = None
         matches = None if messages is None else _matches_in_time(messages, search)
         if matches is None:

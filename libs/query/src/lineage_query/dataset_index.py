@@ -11,6 +11,7 @@ from typing import TypeAlias
 from lineage_core.tracing.budget import TooMuchError
 from lineage_query.dataset_uses import READ, WROTE, DatasetUses, RunUses
 from lineage_query.jobs import DATASET_MESSAGE_TYPES, dataset_runs, job_of_run, latest_first
+from lineage_store.errors import DamagedError
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
 
@@ -165,7 +166,7 @@ class DatasetIndex:
 
         try:
             is_read = self._bounded(read)
-        except (KeyError, TooMuchError):
+        except (KeyError, TooMuchError, DamagedError):
             # KeyError: it was deleted meanwhile; the next look at the store finds that.
             is_read = False
         with self._lock:

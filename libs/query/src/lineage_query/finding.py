@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lineage_core.contract.message import (
     Unknown,
 )
-from lineage_core.tracing.budget import TooManyMessagesError, TooMuchError, current_budget
+from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -19,7 +19,7 @@ from lineage_query.rows.file_status import (
 )
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_store.errors import StoreError
+from lineage_store.errors import UNREAD, StoreError
 from lineage_store.materialised import stands_for, whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, FileState, Spellings
 from lineage_store.port import GraphStore
@@ -28,7 +28,7 @@ from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 APPLICATIONS_CHECKED_MAX = 20
 """Of the latest applications, beyond the one that answers."""
 NAMED_PARTS_MAX = 3
-UNREAD_REASON = "it recorded more than a query may hold"
+UNREAD_REASON = "it recorded more than a query may hold, or is damaged (`lineage apps`)"
 """The reason why what an application recorded is not read."""
 
 
@@ -138,7 +138,9 @@ def find_uses(
     if search.unread and rank != (False, False):
         raise TooMuchError(
             f"whether {next(iter(search.unread))} read or wrote {path} is not known: {UNREAD_REASON}",
-            "name the application that the file is of",
+            "name the application that the file is of"
+            if app is None
+            else f"`lineage verify {app}` says what is missing",
         )
     if not best:
         raise NotFoundError(
@@ -157,7 +159,7 @@ class Readers:
 
     ``apps``: the applications, the latest first. ``unsure``: those of which some node read a version that may be the
     same (only its time differs, and there is no checksum), or that read this version and later another one.
-    ``unread``: applications that may have read it, but recorded more than a query may hold.
+    ``unread``: applications that may have read it, but recorded more than a query may hold, or are damaged.
     """
 
     apps: tuple[str, ...] = ()
@@ -198,7 +200,7 @@ def find_readers(store: GraphStore, reader: RowReader, path: str) -> Readers:
 class _Search:
     """Finds how applications used a file, one application after the other.
 
-    ``unread``: applications that may have used it, but recorded more than a query may hold.
+    ``unread``: applications that may have used it, but recorded more than a query may hold, or are damaged.
     """
 
     def __init__(
@@ -264,7 +266,7 @@ class _Search:
     def _uses_of(self, app: str, files: Iterable[RecordedFile]) -> list[FileUse]:
         try:
             return _uses(self._store, self._reader, app, self._path, self.current, files)
-        except TooManyMessagesError:
+        except UNREAD:
             # Any application can claim that it used any file, so its messages must not end queries about other applications.
             if self._query.app is not None:
                 raise
@@ -335,7 +337,11 @@ def _possible_writers_text(store: GraphStore, state: CurrentState, app: str | No
             continue
         if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
             continue
-        parts = {m.what for m in store.messages(record.app, "unknown") if isinstance(m, Unknown)}
+        if record.damage:
+            parts = {"its lineage is damaged"}
+        else:
+            messages = store.messages(record.app, "unknown")
+            parts = {message.what for message in messages if isinstance(message, Unknown)}
         if parts:
             named = ", ".join(sorted(parts)[:NAMED_PARTS_MAX]) + (
                 ", ..." * (len(parts) > NAMED_PARTS_MAX)

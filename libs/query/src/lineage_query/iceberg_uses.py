@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.recipe.names import ICEBERG
 from lineage_core.recipe.row_ids import FileRowIds
-from lineage_core.tracing.budget import TooManyMessagesError, current_budget
+from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.iceberg_log import Snapshot
 from lineage_query.rows.row_tracking import NUMBERS_END, FileIds, IdColumns
 from lineage_query.table_versions import TableFiles, files_read, files_written
+from lineage_store.errors import UNREAD, DamagedError
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import RowsError, Spellings
 from lineage_store.port import GraphStore
@@ -116,7 +117,7 @@ class IcebergUses:
         return self._writes[app]
 
     def writes(self, table_path: str) -> Iterator[IcebergUse]:
-        """The snapshots of a table that applications wrote, except those that recorded more than a query may hold.
+        """The snapshots of a table that applications wrote, except those that recorded more than a query may hold, or are damaged.
 
         Raises:
             RowsError: they are not known.
@@ -124,7 +125,7 @@ class IcebergUses:
         path = self._spellings.of(table_path)
         for app in self._apps():
             writes: tuple[IcebergUse, ...] = ()
-            with suppress(TooManyMessagesError):
+            with suppress(*UNREAD):
                 writes = self._written(app)
             yield from (use for use in writes if self._spellings.of(use.of.table.path) == path)
 
@@ -136,7 +137,11 @@ class IcebergUses:
         """
         path = self._spellings.of(table_path)
         for app in self._apps():
-            for node, record in self.nodes(app).items():
+            try:
+                nodes = self.nodes(app)
+            except DamagedError as error:
+                raise RowsError(f"whether {app} read them is not known: {error}") from error
+            for node, record in nodes.items():
                 is_source = record.kind == "frame-source" and record.op == ICEBERG
                 if is_source and record.path and self._spellings.of(record.path) == path:
                     yield from self.read_by(app, node)

@@ -32,6 +32,7 @@ from lineage_query.finding import NotFoundError
 from lineage_query.run_amounts import UNKNOWN, Amount, bytes_used, rows_read, rows_written
 from lineage_query.verdicts import verdict_of
 from lineage_store.dataset_paths import is_no_file, is_table_log
+from lineage_store.errors import DamagedError
 from lineage_store.materialised import whose_rows
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recorded_files import FileVersion, file_versions
@@ -368,7 +369,8 @@ def run_of(source: RunSource, record: ApplicationRecord) -> Run:
         None,
     )
     try:
-        verdict, messages = source.verdict(record.app), source.messages(record.app)
+        verdict = source.verdict(record.app)
+        messages = None if record.damage else source.messages(record.app)
     except KeyError:
         # The application was deleted meanwhile.
         return run
@@ -458,8 +460,8 @@ def _find_dataset_uses(source: RunSource, runs: int | None) -> _DatasetUses:
         runs_read += 1
         try:
             messages = source.messages(record.app)
-        except KeyError:
-            # The application was deleted meanwhile, or one of its datasets is hidden.
+        except (KeyError, DamagedError):
+            # The application was deleted meanwhile, is damaged, or one of its datasets is hidden.
             messages = None
         used = None if messages is None else _within_run_time(dataset_runs, record, messages)
         if used is None or not uses.add(used):

@@ -6,11 +6,12 @@ the same with and without it: where it fails or takes too long, the group says t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
 
-from lineage_core.contract.message import Begin
+from lineage_core.contract.message import Begin, Message
 from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.reasons import cut_text
 from lineage_core.contract.verdict import ARRAY
@@ -23,6 +24,7 @@ from lineage_query.next_jobs import ALL_JOBS, NextJob
 from lineage_query.rows.places import Location
 from lineage_query.trace_query import TraceQuery
 from lineage_query.version_links import VersionLinks
+from lineage_store.errors import DamagedError
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery
@@ -144,7 +146,10 @@ class _Search:
 
     def _name(self, app: str) -> str:
         if app not in self._names:
-            begins = self._store.messages(app, "begin")
+            begins: Sequence[Message] = ()
+            # Of a damaged one no name is known.
+            with suppress(DamagedError):
+                begins = self._store.messages(app, "begin")
             names = [message.name for message in begins if isinstance(message, Begin)]
             self._names[app] = cut_text(names[0], NAME_MAX) if names else ""
         return self._names[app]

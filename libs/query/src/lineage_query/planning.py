@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.contract.message import RecordSplits, Splits
-from lineage_core.tracing.budget import TooManyMessagesError, current_budget
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import NotQueried
 from lineage_query.finding import (
@@ -26,6 +26,7 @@ from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import LocationError, ValuedPlace, parse_place, parse_valued
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import UNREAD
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings, canonical
 from lineage_store.port import GraphStore
@@ -256,10 +257,10 @@ class _Planner:
 
     @contextmanager
     def _telling_unread(self, app: str) -> Iterator[None]:
-        """Where an application recorded more than a query may hold, the answer tells so, and is about the others."""
+        """Where an application recorded more than a query may hold, or is damaged, the answer tells so, and is about the others."""
         try:
             yield
-        except TooManyMessagesError:
+        except UNREAD:
             # Any application may send that much, so this must not end queries about the others.
             if self.query.app is not None:
                 raise

@@ -7,13 +7,23 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from lineage_core.contract.graph import NodeRecord
-from lineage_core.contract.verdict import VERDICT_MESSAGE_TYPES, Verdict, judge
+from lineage_core.contract.verdict import (
+    VERDICT_MESSAGE_TYPES,
+    Verdict,
+    damaged_verdict,
+    judge,
+)
+from lineage_store.errors import DamagedError, way_out
 from lineage_store.port import GraphStore
 
 
 def verdict_of(store: GraphStore, app: str) -> Verdict:
-    """The current verdict."""
-    return judge(store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app), now=time.time())
+    """The current verdict; of an application of which the store lost something, that."""
+    try:
+        messages, counts = store.messages(app, *VERDICT_MESSAGE_TYPES), store.counts(app)
+    except DamagedError as error:
+        return damaged_verdict(f"{error.damage}; {way_out(app)}")
+    return judge(messages, counts, now=time.time())
 
 
 def with_reasons(

@@ -3,6 +3,7 @@
 LineageError
 ├── NoSuchRowError                no row matches the query, and all rows were compared
 └── StoreError                    the store can't be opened or used
+    ├── DamagedError              lineage that the store lost, of one application alone
     ├── OffsetMovedError          another writer stored the records of a transaction
     ├── StoreUnavailableError     not now: the same may work later
     ├── TriplesNotFoundError      no such triples
@@ -12,7 +13,10 @@ LineageError
 
 from __future__ import annotations
 
+from typing import Final
+
 from lineage_core.errors import LineageError
+from lineage_core.tracing.budget import TooManyMessagesError
 
 
 class NoSuchRowError(LineageError):
@@ -21,6 +25,25 @@ class NoSuchRowError(LineageError):
 
 class StoreError(LineageError):
     """The store can't be opened or used; the message says what to do."""
+
+
+class DamagedError(StoreError):
+    """A file of the store is missing or damaged: what it held is lost until it is put back. Nothing else is harmed.
+
+    ``damage``: says which file, and what is wrong with it. ``app``: the application that it is of; empty: not known (yet).
+    ``written_at``: when the last of the application was written, in unix seconds; 0 where that is not known.
+    """
+
+    def __init__(self, damage: str, app: str = "", written_at: float = 0.0) -> None:
+        self.damage = damage
+        self.app = app
+        self.written_at = written_at
+        super().__init__(f"{app} is damaged: {damage}; {way_out(app)}" if app else damage)
+
+
+def way_out(app: str) -> str:
+    """What to do about an application that is damaged."""
+    return f"put the file back, of a copy, or remove the application: `lineage rm {app}`"
 
 
 class StoreUnavailableError(StoreError):
@@ -41,3 +64,7 @@ class TriplesNotFoundError(StoreError):
 
 class TriplesWaitError(StoreError):
     """Triples wait to be indexed, so a trace would leave them out; the message has the command that indexes them."""
+
+
+UNREAD: Final = (TooManyMessagesError, DamagedError)
+"""Errors about one application alone, which end no question about others: its answer says what is not known."""

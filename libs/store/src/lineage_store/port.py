@@ -26,9 +26,10 @@ Rewrite: TypeAlias = "Callable[[FlowBlock], FlowBlock | None]"
 
 @dataclass(frozen=True, slots=True)
 class ApplicationRecord:
-    """One application. Times in unix seconds (in JSON as text); ``status``: running, ok, failed or abandoned.
+    """One application. Times in unix seconds (in JSON as text); ``status``: running, ok, failed, abandoned or damaged.
 
-    ``recipes``: outputs of DataFrames that can be traced by one.
+    ``recipes``: outputs of DataFrames that can be traced by one. ``damage``: of one that is damaged, which file of the store is
+    missing or damaged; it began then at ``started_at`` or before.
     """
 
     app: str
@@ -39,6 +40,7 @@ class ApplicationRecord:
     flows: int
     associations: int
     recipes: int = 0
+    damage: str = ""
 
 
 class GraphStore(Protocol):
@@ -67,7 +69,7 @@ class GraphStore(Protocol):
         """
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        """All applications, the latest first."""
+        """All applications, the latest first. One that is damaged is listed as that, and harms no other."""
 
     def application_ids(self) -> Sequence[str]:
         """The ids of :meth:`applications`, in the same order, without counting anything."""

@@ -116,7 +116,7 @@ class FileRow(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class RecordedFiles:
-    """Versions of a file. ``unread``: applications with more rows of that name than one query reads."""
+    """Versions of a file. ``unread``: applications with more rows of that name than one query reads, and damaged ones."""
 
     items: Sequence[RecordedFile] = ()
     unread: tuple[str, ...] = ()
@@ -230,6 +230,9 @@ class FileRows(Protocol):
     def not_indexed(self) -> Iterable[StoredFile]:
         """Rows of the messages that an older program stored without."""
 
+    def unread(self) -> Collection[str]:
+        """Applications that are damaged, of those whose rows were read or counted: whether they have such rows is not known."""
+
 
 def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
     """Read the rows that a query looks up, and take those of the file.
@@ -254,9 +257,9 @@ def find_files(query: FileQuery, rows: FileRows) -> RecordedFiles:
         stored = list(rows.read(apps, ROWS_MAX + 1))
         if len(stored) > ROWS_MAX:
             # More came after they were counted: whose rows are left out is not known.
-            return RecordedFiles(unread=tuple(counts))
+            return RecordedFiles(unread=tuple(dict.fromkeys((*counts, *rows.unread()))))
     files = select_files(query, chain(stored, rows.not_indexed()))
-    return RecordedFiles(files, tuple(unread))
+    return RecordedFiles(files, tuple(dict.fromkeys((*unread, *rows.unread()))))
 
 
 def select_files(query: FileQuery, rows: Iterable[StoredFile]) -> Sequence[RecordedFile]:

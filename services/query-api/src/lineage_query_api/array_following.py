@@ -170,8 +170,9 @@ def list_applications(lineages: Lineages, limit: int) -> ArrayApplications:
         BudgetError: the question has no time left.
     """
     records = lineages.applications()
+    latest = [record for record in records[:limit] if not record.damage]
     items = []
-    for record, arrays in listed_arrays(lineages.store, records[:limit]):
+    for record, arrays in listed_arrays(lineages.store, latest):
         current_budget().check()
         listed = [
             ListedArrayModel(name=one.name, type=one.description, path=one.path) for one in arrays
@@ -181,7 +182,7 @@ def list_applications(lineages: Lineages, limit: int) -> ArrayApplications:
                 app=record.app, name=record.name, started_at=record.started_at, arrays=listed
             )
         )
-    return ArrayApplications(items=items, left_out=max(len(records) - limit, 0))
+    return ArrayApplications(items=items, left_out=len(records) - len(latest))
 
 
 def _page(app: str, array: ArrayModel, cells: Region, request: FollowRequest) -> FollowedCellsModel:

@@ -6,12 +6,12 @@ from collections.abc import Hashable, Mapping, Sequence
 
 from lineage_core.contract.message import Message
 from lineage_core.contract.verdict import Verdict
-from lineage_core.tracing.budget import TooManyMessagesError
 from lineage_query.finding import NotFoundError
 from lineage_query.jobs import DATASET_MESSAGE_TYPES
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.judging import Judge
 from lineage_query_api.scopes import Scope, SlowApplicationError
+from lineage_store.errors import UNREAD
 from lineage_store.port import ApplicationRecord, GraphStore
 
 READ_EACH_S = 1.0
@@ -70,7 +70,7 @@ class GrantedRuns:
             return self._scope.listed.store
         try:
             part = self._scope.part_of(app, False)
-        except (ProblemError, TooManyMessagesError, SlowApplicationError):
+        except (ProblemError, *UNREAD, SlowApplicationError):
             return None
         if part is None:
             return self._scope.listed.store

@@ -111,7 +111,7 @@ class ApplicationModel(FrozenModel):
 
     app: str
     name: str
-    status: Literal["running", "ok", "failed", "abandoned"]
+    status: Literal["running", "ok", "failed", "abandoned", "damaged"]
     started_at: JsonTime
     ended_at: JsonTime | None
     flows: int

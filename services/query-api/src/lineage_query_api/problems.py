@@ -16,7 +16,7 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import BudgetError, BusyError, ClientGoneError, TimeUpError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.errors import ProblemError
-from lineage_store.errors import StoreError, UnfitStoreError
+from lineage_store.errors import DamagedError, StoreError, UnfitStoreError
 
 CLIENT_LEFT = 499
 """Status of answers that nobody waits for, in logs and audit records alone; as nginx has it."""
@@ -98,7 +98,7 @@ def _status_of(error: LineageError) -> int:
         return HTTPStatus.NOT_FOUND
     if isinstance(error, BusyError):
         return HTTPStatus.SERVICE_UNAVAILABLE
-    if isinstance(error, StoreError) and not isinstance(error, UnfitStoreError):
+    if isinstance(error, StoreError) and not isinstance(error, UnfitStoreError | DamagedError):
         return HTTPStatus.SERVICE_UNAVAILABLE
     return HTTPStatus.UNPROCESSABLE_ENTITY
 

@@ -16,7 +16,6 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.tracing.budget import (
     Budget,
     TimeUpError,
-    TooManyMessagesError,
     TooMuchError,
     current_budget,
     use_budget,
@@ -49,6 +48,7 @@ from lineage_query_api.visible_store import (
     verdict_without_details,
     verdict_without_reasons,
 )
+from lineage_store.errors import UNREAD
 from lineage_store.materialised import stands_for
 from lineage_store.port import GraphStore
 
@@ -307,7 +307,7 @@ class _CallerVisibility(VisibilityCheck):
                 self.visible_applications.of_any(name, self.rules) is None
                 for name in _with_base(app)
             )
-        except (KeyError, TooManyMessagesError, SlowApplicationError):
+        except (KeyError, *UNREAD, SlowApplicationError):
             # What an application used is not known if it sent more than may be held or read: this ends no query about others.
             return False
 
@@ -326,7 +326,7 @@ class _CallerVisibility(VisibilityCheck):
                 self.visible_applications.of_any(visible_app, self.rules)
                 for visible_app in _with_base(app)
             ]
-        except (KeyError, TooManyMessagesError, SlowApplicationError):
+        except (KeyError, *UNREAD, SlowApplicationError):
             return verdict_without_details(verdict)
         if any(visible_app is not None and visible_app.hides for visible_app in visible_apps):
             return verdict_without_details(verdict)

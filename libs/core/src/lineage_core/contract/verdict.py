@@ -108,7 +108,7 @@ class Verdict:
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many
     of them have lineage. ``set_aside``: by node, on how many records its function failed, which the job went on without:
-    they have lineage, and its outputs lack what they would have given. ``status``: running, ok, failed or abandoned.
+    they have lineage, and its outputs lack what they would have given. ``status``: running, ok, failed, abandoned or damaged.
     ``superset``: reasons by node; an inexact node does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
@@ -293,6 +293,32 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
             # What was lost on the way may have been of a batch.
             is_whole=not (facts.dead_letters or counts.problems or any(facts.total_problems())),
         ),
+    )
+
+
+def damaged_verdict(damage: str) -> Verdict:
+    """The verdict on an application of which the store lost something. ``damage``: what; nothing is counted of the rest."""
+    return Verdict(
+        complete=False,
+        status="damaged",
+        tasks_expected=0,
+        tasks_committed=0,
+        blocks_expected=0,
+        blocks_received=0,
+        blocks_linked=0,
+        flows=0,
+        unmatched=0,
+        collisions=0,
+        dead_letters=0,
+        unknown=(),
+        superset={},
+        limited={},
+        reasons=(f"damaged: {damage}",),
+        # What is missing may be put back.
+        final=False,
+        blocks_written=0,
+        stubs=0,
+        answerable=False,
     )
 
 

@@ -29,7 +29,6 @@ from lineage_dataframes.spark.table_files import PARTITIONS
 from lineage_store.errors import StoreError
 from lineage_store.lake.application import reasons_of
 from lineage_store.lake.arrivals import arrivals_of
-from lineage_store.lake.columns import application_key
 from lineage_store.lake.files import Files
 from lineage_store.lake.store import LakeStore
 from lineage_store.signed import BIAS
@@ -77,7 +76,7 @@ def trace_lake(spark: SparkSession, lake: LakeStore, question: LakeQuestion) -> 
                 raise FileNotFoundError(spark_reason(error)) from error
             raise not_traced(question.app, error) from error
 
-    trace = lake.reader.answer(application_key(question.app), work)
+    trace = lake.reader.answer(lake.reader.key_of(question.app), work)
     if lake.revision(question.app) != revision:
         raise TraceError(f"{question.app} was written to while it was traced: try again")
     return trace

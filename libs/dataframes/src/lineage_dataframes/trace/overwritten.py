@@ -11,7 +11,7 @@ from pathlib import Path
 from lineage_core.contract.graph import FlowGraph, NodeRecord
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_core.recipe.names import HIVE_TEXT
-from lineage_core.tracing.budget import TooManyMessagesError, current_budget
+from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
 from lineage_dataframes.sources.file_changes import Change, local_changes, local_path
@@ -23,6 +23,7 @@ from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.file_status import current_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
+from lineage_store.errors import UNREAD
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import FileState, canonical, file_time_text, is_hidden, plain_path
 from lineage_store.port import GraphStore
@@ -164,7 +165,7 @@ class _ChangeReport:
             graph = self.store.graph(app)
             try:
                 nodes = list(graph.nodes())
-            except TooManyMessagesError:
+            except UNREAD:
                 # It can't be looked at whether this one wrote there, which is only a hint.
                 continue
             if app == self.app:

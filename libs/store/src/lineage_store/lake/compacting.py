@@ -9,6 +9,7 @@ from typing import Final
 import pyarrow as pa
 
 from lineage_core.tracing.budget import current_budget
+from lineage_store.errors import DamagedError
 from lineage_store.lake.columns import SAME, USED, Kind
 from lineage_store.lake.file_writing import write_file
 from lineage_store.lake.files import Files, LakeReader
@@ -71,11 +72,12 @@ def _small(files: Files) -> Iterator[list[LakeFile]]:
 
 
 def _merge(store: LakeStore, key: str, group: Iterable[LakeFile]) -> LakeFile | None:
-    """The file that has the rows of some others, which are in no version from now on; None: somebody else was quicker."""
+    """The file that has the rows of some others, which are in no version from now on; None: somebody else was quicker, or one is damaged."""
     files = tuple(group)
     try:
         tables = {kind: _rows(store.reader, files, kind) for kind in Kind}
-    except FileNotFoundError:
+    except (FileNotFoundError, DamagedError):
+        # What is left of a damaged application stays as it is: a copy of the file may be put back.
         return None
     new = write_file(store.table, key, tables)
     if new is None:

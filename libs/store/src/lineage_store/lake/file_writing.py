@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -13,7 +12,8 @@ import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.arrow import nulls, pc
-from lineage_store.lake.columns import APP, BLOBS, ORDER, PACKED, Kind, file_schema
+from lineage_store.lake.columns import BLOBS, ORDER, PACKED, Kind, file_schema
+from lineage_store.lake.file_names import folder_of, new_path
 from lineage_store.lake.table import LakeFile, LakeTable, sync_files
 
 GROUP_BYTES: Final = 1 << 20
@@ -35,10 +35,10 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
     if not kinds:
         return None
     schema = file_schema(kinds)
-    path = f"{APP}={key}/{uuid.uuid4().hex}.parquet"
+    path = new_path(key, _app_in(tables))
     try:
         if table.address.is_local:
-            table.files.create_dir(f"{APP}={key}", recursive=True)
+            table.files.create_dir(folder_of(key), recursive=True)
         with table.files.open_output_stream(path) as stream, _writer(stream, schema) as writer:
             for kind in kinds:
                 rows = tables[kind].sort_by([(name, "ascending") for name in ORDER[kind]])
@@ -55,9 +55,15 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
             ) from error
         raise
     if table.address.is_local:
-        folder = Path(table.address.location) / f"{APP}={key}"
+        folder = Path(table.address.location) / folder_of(key)
         sync_files(Path(table.address.location) / path, folder, folder.parent)
     return LakeFile(path, size, key)
+
+
+def _app_in(tables: Tables) -> str:
+    """The id of the application that rows are of, where they have it."""
+    rows = tables.get(Kind.APPLICATION)
+    return str(rows["name"][0].as_py()) if rows is not None and rows.num_rows else ""
 
 
 def _writer(stream: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
@@ -74,6 +80,8 @@ def _writer(stream: pa.NativeFile, schema: pa.Schema) -> pq.ParquetWriter:
         use_dictionary=dictionaries,
         write_statistics=[name for name in schema.names if name not in BLOBS],
         store_schema=False,
+        # Else what a disk or a network changed would be read as if it had been written.
+        write_page_checksum=True,
     )
 
 

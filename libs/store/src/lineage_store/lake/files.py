@@ -13,14 +13,13 @@ from typing import Any, Final, TypeAlias, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+from pyarrow import fs
 
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError
+from lineage_store.errors import DamagedError, StoreError
 from lineage_store.lake.arrow import array_of_texts, nulls, pc, scalar_of
-from lineage_store.lake.columns import (
-    TYPES,
-    Kind,
-)
+from lineage_store.lake.columns import TYPES, Kind, application_key
+from lineage_store.lake.file_names import folder_of, key_in, name_in
 from lineage_store.lake.opening import FileOpener, as_store_errors
 from lineage_store.lake.table import LakeFile, LakeTable
 
@@ -179,11 +178,18 @@ class LakeReader:
         """The files of an application now; none where there is none."""
         return self.table.snapshot().files.get(key, ())
 
+    def key_of(self, app: str) -> str:
+        """The key of an application; of one whose id was lost with its files, its folder's name is the id."""
+        key, files = application_key(app), self.table.snapshot().files
+        named = key_in(app)
+        return named if key not in files and named in files else key
+
     def answer(self, key: str, work: Callable[[Files], T]) -> T:
         """What ``work`` makes of the files of an application, all of one version.
 
         Raises:
-            StoreError: a file is damaged or missing, or the storage can't be read.
+            DamagedError: a file is damaged or missing.
+            StoreError: the storage can't be read.
         """
         files = self.files(key)
         while True:
@@ -193,24 +199,66 @@ class LakeReader:
                 # Somebody compacted or deleted the application since.
                 newer = self.table.snapshot(newest=True).files.get(key, ())
                 if newer == files:
-                    raise StoreError(f"a file of the lake is missing: {error}") from error
+                    raise self._damaged(files, self._missing_of(files) or str(error)) from error
                 files = newer
+            except DamagedError as error:
+                raise self._damaged(files, error.damage) from error
 
-    def answers(self, work: Callable[[Files], T], keys: Sequence[str] | None = None) -> Iterator[T]:
-        """What ``work`` makes of the files of each application; ``keys``: of some of them, in this order.
+    def answers(
+        self,
+        work: Callable[[Files], T],
+        keys: Sequence[str] | None = None,
+        *,
+        of_damaged: Callable[[DamagedError], T],
+    ) -> Iterator[T]:
+        """What ``work`` makes of the files of each application.
+
+        Args:
+            work: gets the files of one application.
+            keys: of some of them, in this order; None: of all.
+            of_damaged: makes it where a file is damaged or missing, which harms no other application.
 
         Raises:
-            StoreError: a file is damaged or missing, or the storage can't be read.
+            StoreError: the storage can't be read.
         """
         files = self.table.snapshot().files
         wanted = list(files) if keys is None else keys
         for at in range(0, len(wanted), APPLICATIONS_AT_ONCE):
             some = wanted[at : at + APPLICATIONS_AT_ONCE]
             # Files that somebody compacted since are replaced by others, which are read then.
-            with suppress(FileNotFoundError):
+            with suppress(FileNotFoundError, DamagedError):
                 self._read_footers(chain.from_iterable(files.get(key, ()) for key in some))
             for key in some:
-                yield self.answer(key, work)
+                try:
+                    answer = self.answer(key, work)
+                except DamagedError as error:
+                    answer = of_damaged(error)
+                yield answer
+
+    def _damaged(self, files: Files, damage: str) -> DamagedError:
+        """The error that names the application, by what is left of it."""
+        written_at = max((file.added_at for file in files), default=0.0)
+        return DamagedError(damage, self._app_of(files), written_at)
+
+    def _app_of(self, files: Files) -> str:
+        for file in files:
+            if (name := name_in(file.path)) is not None:
+                return name
+        for file in files:
+            with suppress(FileNotFoundError, StoreError):
+                for (name,) in rows_of(self.read((file,), Kind.APPLICATION, ("name",))):
+                    return str(name)
+        return folder_of(files[0].key) if files else ""
+
+    def _missing_of(self, files: Files) -> str:
+        """Which files are not there; empty: all are, or the storage does not tell."""
+        try:
+            found = self.table.files.get_file_info([file.path for file in files])
+        except OSError:
+            return ""
+        missing = [info.path for info in found if info.type is fs.FileType.NotFound]
+        more = f" (and {len(missing) - 1:,} more)" if missing[1:] else ""
+        return f"{missing[0]} of the lake{more} is missing" if missing else ""
 
     def remember(self, name: str, files: Files, compute: Callable[[Files], T]) -> T:
         """What is computed of some files, which never change, once."""
@@ -268,9 +316,12 @@ class LakeReader:
     ) -> list[pa.Table]:
         footer = self._footer(file)
         parts = []
-        with as_store_errors(file.path), self.opener.open(file) as stream:
+        with as_store_errors(self.table, file.path), self.opener.open(file) as stream:
             opened = pq.ParquetFile(
-                stream, metadata=footer.metadata, pre_buffer=self.opener.is_remote
+                stream,
+                metadata=footer.metadata,
+                pre_buffer=self.opener.is_remote,
+                page_checksum_verification=True,
             )
             for group in groups:
                 current_budget().check()
@@ -338,7 +389,7 @@ class LakeReader:
             if footer is not None:
                 self._footers.move_to_end(file.path)
                 return footer
-        with as_store_errors(file.path), self.opener.open(file) as stream:
+        with as_store_errors(self.table, file.path), self.opener.open(file) as stream:
             footer = _footer_of(pq.read_metadata(stream))
         with self._lock:
             self.counts.footers += 1

@@ -41,7 +41,7 @@ from lineage_store.lake.application import (
 )
 from lineage_store.lake.arrivals import arrivals_of, count_epochs
 from lineage_store.lake.arrow import pc, scalar_of
-from lineage_store.lake.columns import BLOCK_ID, PRODUCER_ID, REF, Kind, application_key
+from lineage_store.lake.columns import BLOCK_ID, PRODUCER_ID, REF, Kind
 from lineage_store.lake.counting import count_nodes, count_store
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recipes import MessageList, recipe_in
@@ -60,7 +60,7 @@ class LakeGraph:
         """Open an application; the caller knows that it is there."""
         self._reader = reader
         self._app = app
-        self._key = application_key(app)
+        self._key = reader.key_of(app)
         self._clock = clock
 
     def _answer(self, work: Callable[[Files], T]) -> T:

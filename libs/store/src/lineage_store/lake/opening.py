@@ -11,7 +11,8 @@ from typing import Final, TypeVar
 
 import pyarrow as pa
 
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_core.tracing.budget import current_budget
+from lineage_store.errors import DamagedError, StoreUnavailableError
 from lineage_store.lake.table import LakeFile, LakeTable
 
 WHOLE_BYTES: Final = 4 << 20
@@ -25,10 +26,15 @@ S = TypeVar("S")
 T = TypeVar("T")
 
 
+READ_BYTES: Final = 8 << 20
+"""Bytes that are read at a time of a file that may be damaged."""
+
+
 class as_store_errors:
     """Errors of Arrow and of the system as those of a store; a missing file stays what it is."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, table: LakeTable, path: str) -> None:
+        self._table = table
         self._path = path
 
     def __enter__(self) -> None: ...
@@ -36,10 +42,22 @@ class as_store_errors:
     def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
         if isinstance(error, FileNotFoundError):
             return
-        if isinstance(error, OSError):
+        # Arrow has one error for what can't be unpacked, and for what the storage does not give.
+        if isinstance(error, OSError) and not _gives_bytes(self._table, self._path):
             raise StoreUnavailableError(f"can't read {self._path} of the lake: {error}") from error
-        if isinstance(error, pa.ArrowException | AttributeError):
-            raise StoreError(f"{self._path} of the lake is damaged: {error}") from error
+        if isinstance(error, OSError | pa.ArrowException | AttributeError):
+            raise DamagedError(f"{self._path} of the lake is damaged: {error}") from error
+
+
+def _gives_bytes(table: LakeTable, path: str) -> bool:
+    """Whether the storage gives all bytes of a file: what is wrong is wrong with these."""
+    try:
+        with table.files.open_input_file(path) as stream:
+            while stream.read_buffer(READ_BYTES).size:
+                current_budget().check()
+    except OSError:
+        return False
+    return True
 
 
 class FileOpener:
@@ -68,14 +86,22 @@ class FileOpener:
 
         Raises:
             FileNotFoundError: it is not there any more.
+            DamagedError: it has not the size that was written.
             OSError: the storage can't be read.
         """
         if not self._is_held_whole(file):
-            return self._table.files.open_input_file(file.path)
-        with self._lock:
-            if (held := self._held.get(file.path)) is not None:
-                self._held.move_to_end(file.path)
-        return pa.BufferReader(self._read(file) if held is None else held)
+            stream = self._table.files.open_input_file(file.path)
+        else:
+            with self._lock:
+                if (held := self._held.get(file.path)) is not None:
+                    self._held.move_to_end(file.path)
+            stream = pa.BufferReader(self._read(file) if held is None else held)
+        if (size := stream.size()) != file.size:
+            stream.close()
+            raise DamagedError(
+                f"{file.path} of the lake is damaged: it has {size:,} bytes of {file.size:,}"
+            )
+        return stream
 
     def each(self, work: Callable[[S], T], items: Sequence[S]) -> list[T]:
         """What ``work`` makes of each item, in their order: on object storage of several at the same time."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -10,9 +10,10 @@ import numpy as np
 import pyarrow as pa
 
 from lineage_core.tracing.budget import current_budget
+from lineage_store.errors import DamagedError
 from lineage_store.lake.application import summary_of
 from lineage_store.lake.arrow import array_of, pc, scalar_of
-from lineage_store.lake.columns import Kind, application_key
+from lineage_store.lake.columns import Kind
 from lineage_store.lake.files import Files, LakeReader, Lookup, rows_of
 from lineage_store.recorded_files import FileQuery, FileRow, StoredFile
 
@@ -26,6 +27,7 @@ class LakeFileRows:
         self._reader = reader
         self._wanted = wanted
         self._lookup: Lookup | None = None
+        self._unread: dict[str, None] = {}
         if wanted.checksum:
             self._lookup = Lookup.of_texts("checksum", [wanted.checksum])
         elif not wanted.by_links:
@@ -33,13 +35,13 @@ class LakeFileRows:
             self._lookup = Lookup.of_ranges(None, "file_name", "file_name", spans)
 
     def read(self, apps: Collection[str] | None, limit: int) -> Iterator[StoredFile]:
-        keys = self._keys() if apps is None else [application_key(app) for app in apps]
-        of_applications = self._reader.answers(self._of_application, keys)
+        keys = self._keys() if apps is None else list(map(self._reader.key_of, apps))
+        of_applications = self._answers(keys)
         return islice(chain.from_iterable(of_applications), max(limit, 0))
 
     def count(self) -> Mapping[str, tuple[int, int]]:
         counts = {}
-        for stored in self._reader.answers(self._of_application, self._keys()):
+        for stored in self._answers(self._keys()):
             if stored:
                 characters = sum(len(one.row.folder) + len(one.row.file) for one in stored)
                 counts[stored[0].app] = len(stored), characters
@@ -48,8 +50,18 @@ class LakeFileRows:
     def not_indexed(self) -> Iterator[StoredFile]:
         return iter(())
 
+    def unread(self) -> Collection[str]:
+        return list(self._unread)
+
+    def _answers(self, keys: Sequence[str] | None) -> Iterator[list[StoredFile]]:
+        return self._reader.answers(self._of_application, keys, of_damaged=self._not_read)
+
+    def _not_read(self, error: DamagedError) -> list[StoredFile]:
+        self._unread[error.app] = None
+        return []
+
     def _keys(self) -> list[str] | None:
-        return None if self._wanted.app is None else [application_key(self._wanted.app)]
+        return None if self._wanted.app is None else [self._reader.key_of(self._wanted.app)]
 
     def _of_application(self, files: Files) -> list[StoredFile]:
         current_budget().check()

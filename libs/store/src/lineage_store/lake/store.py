@@ -16,7 +16,7 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
-from lineage_store.errors import StoreError
+from lineage_store.errors import DamagedError, StoreError
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.application import (
     Summary,
@@ -26,7 +26,6 @@ from lineage_store.lake.application import (
     summary_of,
     unmatched_of,
 )
-from lineage_store.lake.columns import application_key
 from lineage_store.lake.counting import count_nodes
 from lineage_store.lake.erasing import erase_application
 from lineage_store.lake.files import Files, LakeReader
@@ -158,11 +157,11 @@ class LakeStore:
 
     def unmatched(self, app: str) -> Mapping[BlockId, int]:
         """How many input positions of a block no block puts out, of the blocks that have any."""
-        key = application_key(app)
+        key = self.reader.key_of(app)
         return self.reader.answer(key, lambda files: unmatched_of(self.reader, files))
 
     def applications(self) -> Sequence[ApplicationRecord]:
-        answers = self.reader.answers(self._record)
+        answers = self.reader.answers(self._record, of_damaged=_damaged_record)
         records = [record for record in answers if record is not None]
         return sorted(records, key=lambda record: (record.started_at, record.app), reverse=True)
 
@@ -186,7 +185,8 @@ class LakeStore:
         def read(files: Files) -> Summary | None:
             return summary_of(self.reader, files) if files else None
 
-        return [summary for summary in self.reader.answers(read) if summary is not None]
+        answers = self.reader.answers(read, of_damaged=_damaged_summary)
+        return [summary for summary in answers if summary is not None]
 
     def application_ids(self) -> Sequence[str]:
         starts = self.starts()
@@ -210,10 +210,14 @@ class LakeStore:
     def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
         revisions: dict[str, Hashable] = {}
         for app in apps:
-            revision = self.reader.answer(
-                application_key(app),
-                lambda files: revision_of(self.reader, files) if files else None,
-            )
+            try:
+                revision = self.reader.answer(
+                    self.reader.key_of(app),
+                    lambda files: revision_of(self.reader, files) if files else None,
+                )
+            except DamagedError as error:
+                # Another once the file is put back.
+                revision = error.damage, error.written_at
             if revision is not None:
                 revisions[app] = revision
         return revisions
@@ -226,7 +230,9 @@ class LakeStore:
         return LakeFileRows(self.reader, query)
 
     def names(self) -> Mapping[str, frozenset[str]]:
-        return names_in(list(chain.from_iterable(self.reader.answers(self._beginnings))))
+        # Of one that is damaged no name is known.
+        answers = self.reader.answers(self._beginnings, of_damaged=lambda _: [])
+        return names_in(list(chain.from_iterable(answers)))
 
     def _beginnings(self, files: Files) -> list[tuple[str, str]]:
         if not files:
@@ -248,7 +254,7 @@ class LakeStore:
         return self.graph(app).counts()
 
     def delete(self, app: str) -> None:
-        key = application_key(app)
+        key = self.reader.key_of(app)
         removed: tuple[LakeFile, ...] = ()
         while files := self.table.snapshot(newest=True).files.get(key, ()):
             try:
@@ -265,7 +271,7 @@ class LakeStore:
         return erase_application(self, app, rewrite, messages)
 
     def _files(self, app: str) -> Files:
-        return self.reader.files(application_key(app))
+        return self.reader.files(self.reader.key_of(app))
 
     def close(self) -> None:
         """Release the store; nothing is open between calls."""
@@ -275,6 +281,24 @@ class LakeStore:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _damaged_record(error: DamagedError) -> ApplicationRecord:
+    return ApplicationRecord(
+        app=error.app,
+        name="",
+        started_at=error.written_at,
+        ended_at=None,
+        status="damaged",
+        flows=0,
+        associations=0,
+        damage=error.damage,
+    )
+
+
+def _damaged_summary(error: DamagedError) -> Summary:
+    written_at = error.written_at
+    return Summary(error.app, "", written_at, None, "damaged", written_at)
 
 
 def remove_if_empty(folder: Path) -> None:

@@ -23,6 +23,7 @@ from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableE
 from lineage_store.lake.address import LakeAddress, log_folder
 from lineage_store.lake.arrow import live_files
 from lineage_store.lake.columns import APP, SCHEMA
+from lineage_store.lake.file_names import key_in
 from lineage_store.offsets import OffsetMove
 
 if TYPE_CHECKING:
@@ -68,11 +69,16 @@ LINEAGE: Final = TableForm(NAME, DESCRIPTION, VERSION, SCHEMA, "run JOB")
 
 @dataclass(frozen=True, slots=True)
 class LakeFile:
-    """A file of the table. ``size`` in bytes; ``key``: of the application that its rows are of."""
+    """A file of the table.
+
+    ``size`` in bytes; ``key``: of the application that its rows are of. ``added_at``: when it was added to the table, in unix
+    seconds; 0: it is in no version that was read.
+    """
 
     path: str
     size: int
     key: str
+    added_at: float = field(default=0.0, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -306,9 +312,10 @@ class LakeTable:
     def _read(self) -> Snapshot:
         added = live_files(self._table)
         by_key: dict[str, list[LakeFile]] = {}
-        columns = (added[name].to_pylist() for name in ("path", "size_bytes", f"partition.{APP}"))
-        for path, size, key in zip(*columns, strict=True):
-            by_key.setdefault(key, []).append(LakeFile(path, size, key))
+        names = ("path", "size_bytes", f"partition.{APP}", "modification_time")
+        columns = (added[name].to_pylist() for name in names)
+        for path, size, key, added_ms in zip(*columns, strict=True):
+            by_key.setdefault(key, []).append(LakeFile(path, size, key, added_ms / 1000))
         files = {
             key: tuple(sorted(some, key=lambda file: file.path)) for key, some in by_key.items()
         }
@@ -489,7 +496,7 @@ class LakeTable:
         """Files that the newest version does not hold. It is read now, after the listing: what was committed meanwhile is in it."""
         by_key = self.snapshot(newest=True).files
         live = {file.path for files in by_key.values() for file in files}
-        return [LakeFile(path, 0, _key_of(path)) for path in sorted(set(paths) - live)]
+        return [LakeFile(path, 0, key_in(path)) for path in sorted(set(paths) - live)]
 
     def _vacuumed(
         self, older_than_h: int, *, full: bool = False, deletes: bool = False
@@ -509,10 +516,3 @@ class LakeTable:
             )
         except (OSError, self._errors.DeltaError) as error:
             raise StoreUnavailableError(f"can't clean up the lake: {error}") from error
-
-
-def _key_of(path: str) -> str:
-    """The key of the application in whose folder a file is; empty: it is in none."""
-    folder, _, _ = path.partition("/")
-    name, _, key = folder.partition("=")
-    return key if name == APP else ""

@@ -104,6 +104,9 @@ class Neo4jFileRows:
         for app, started_at, number, body in rows:
             yield from rows_of_message(app, started_at, number, parse_message(body))
 
+    def unread(self) -> Collection[str]:
+        return ()
+
 
 def store_files(rows: list[Row], transaction: neo4j.ManagedTransaction) -> None:
     """Store versions of files: rows of :func:`lineage_store.neo4j.rows.file_version_rows`."""

@@ -71,3 +71,6 @@ class SqliteFileRows:
     def not_indexed(self) -> Iterator[StoredFile]:
         for app, started_at, number, body in self._query(_NOT_INDEXED):
             yield from rows_of_message(app, started_at, number, parse_message(body))
+
+    def unread(self) -> Collection[str]:
+        return ()

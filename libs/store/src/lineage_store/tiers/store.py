@@ -15,7 +15,7 @@ from lineage_core.contract.sealing import Seal
 from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
-from lineage_store.errors import StoreError
+from lineage_store.errors import DamagedError, StoreError
 from lineage_store.moving import names_of
 from lineage_store.port import ApplicationRecord, ErasableStore, Rewrite, ViewingStore
 from lineage_store.recorded_files import (
@@ -168,10 +168,10 @@ class TieredStore:
         )
 
     def _is_read_hot(self, app: str) -> bool:
-        """Of an application that both have. One that is divided is listed, and refused when it is read."""
+        """Of an application that both have. One that is divided, or damaged in the lake, is listed, and refused when it is read."""
         try:
             return self.place(app).is_hot
-        except (KeyError, DividedError):
+        except (KeyError, DividedError, DamagedError):
             return True
 
     def application_ids(self) -> Sequence[str]:
@@ -273,9 +273,12 @@ class _TieredFileRows:
         self._query = query
         self._hot = store.hot.file_rows(query)
         self._not_indexed: list[StoredFile] = []
+        self._cold_rows: list[FileRows] = []
 
     def _cold(self) -> FileRows:
-        return self._store.cold().file_rows(self._query)
+        rows = self._store.cold().file_rows(self._query)
+        self._cold_rows.append(rows)
+        return rows
 
     def read(self, apps: Collection[str] | None, limit: int) -> Iterable[StoredFile]:
         hot = list(self._hot.read(apps, limit))
@@ -296,3 +299,6 @@ class _TieredFileRows:
 
     def not_indexed(self) -> Iterator[StoredFile]:
         yield from chain(self._not_indexed, self._cold().not_indexed())
+
+    def unread(self) -> Collection[str]:
+        return dict.fromkeys(app for rows in (self._hot, *self._cold_rows) for app in rows.unread())

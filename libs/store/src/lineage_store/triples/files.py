@@ -142,6 +142,7 @@ def _writer(stream: Any, rows: pa.Table) -> pq.ParquetWriter:
         use_dictionary=repeating,
         column_encoding=dict.fromkeys(packed, "DELTA_BINARY_PACKED"),
         write_statistics=names[:1],
+        write_page_checksum=True,
     )
 
 

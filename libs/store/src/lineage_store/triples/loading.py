@@ -41,9 +41,9 @@ def read_rows_of(table: LakeTable, file: PartFile, names: list[str] | None = Non
         FileNotFoundError: it is not there any more.
     """
     with (
-        as_store_errors(file.file.path),
+        as_store_errors(table, file.file.path),
         table.files.open_input_file(file.file.path) as stream,
-        pq.ParquetFile(stream) as parquet,
+        pq.ParquetFile(stream, page_checksum_verification=True) as parquet,
     ):
         return parquet.read(names)
 
@@ -52,7 +52,10 @@ def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
     """Whether a file's items are integers, and not texts; None if it has no items."""
     if file.part not in OF_ITEMS:
         return None
-    with as_store_errors(file.file.path), table.files.open_input_file(file.file.path) as stream:
+    with (
+        as_store_errors(table, file.file.path),
+        table.files.open_input_file(file.file.path) as stream,
+    ):
         return OF_ITEMS[file.part] in pq.read_schema(stream).names
 
 

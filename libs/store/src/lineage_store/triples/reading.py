@@ -45,7 +45,7 @@ class GroupReader:
     """Row groups of files that never change, the latest kept in memory."""
 
     def __init__(self, table: LakeTable) -> None:
-        self._table = table
+        self.table = table
         self.counts = ReadCounts()
         self._opened: dict[str, _Opened] = {}
         self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
@@ -55,10 +55,14 @@ class GroupReader:
         """A file with its footer."""
         path = file.file.path
         if path not in self._opened:
-            with as_store_errors(path):
-                stream = self._table.files.open_input_file(path)
+            with as_store_errors(self.table, path):
+                stream = self.table.files.open_input_file(path)
                 # On object storage neighbouring columns are read by one request.
-                parquet = pq.ParquetFile(stream, pre_buffer=not self._table.address.is_local)
+                parquet = pq.ParquetFile(
+                    stream,
+                    pre_buffer=not self.table.address.is_local,
+                    page_checksum_verification=True,
+                )
                 described = parquet.metadata
                 groups = range(described.num_row_groups)
                 is_numbered = described.schema.column(0).physical_type == "INT64"
@@ -88,7 +92,7 @@ class GroupReader:
             self._groups.move_to_end(at)
             return self._groups[at][0]
         opened = self.opened(file)
-        with as_store_errors(file.file.path):
+        with as_store_errors(self.table, file.file.path):
             stored = [name for name in COLUMNS[file.part] if name in opened.columns]
             rows = opened.file.read_row_group(index, columns=stored, use_threads=False)
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
@@ -148,7 +152,7 @@ class SortedPart:
         for file in self._files:
             opened = self._reader.opened(file)
             stored = [name for name in (names or COLUMNS[self.part]) if name in opened.columns]
-            with as_store_errors(file.file.path):
+            with as_store_errors(self._reader.table, file.file.path):
                 rows = opened.file.read(columns=stored, use_threads=False)
             parts.append({name: _array(rows.column(name)) for name in stored})
         return self._joined(parts)

@@ -37,7 +37,7 @@ from lineage_query_api.models import (
 from lineage_query_api.paging import page_of
 
 router = APIRouter(prefix="/v1/applications", tags=["applications"], route_class=TaggedRoute)
-Status = Literal["running", "ok", "failed", "abandoned"]
+Status = Literal["running", "ok", "failed", "abandoned", "damaged"]
 
 
 async def _search(

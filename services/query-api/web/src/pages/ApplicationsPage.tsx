@@ -107,6 +107,7 @@ export function ApplicationsPage(): ReactNode {
           <option value="ok">ok</option>
           <option value="failed">failed</option>
           <option value="abandoned">abandoned</option>
+          <option value="damaged">damaged</option>
         </select>
         <select
           className="input"

@@ -12,7 +12,7 @@ export interface ApplicationsSearch {
   /** Days, such as 2026-11-26, on which and between which applications began. */
   since?: string;
   until?: string;
-  status?: 'running' | 'ok' | 'failed' | 'abandoned';
+  status?: 'running' | 'ok' | 'failed' | 'abandoned' | 'damaged';
   complete?: 'yes' | 'no';
 }
 
@@ -22,7 +22,7 @@ export function applicationsSearch(params: Params): ApplicationsSearch {
     by: oneOf(params.by, SEARCHED),
     since: day(params.since),
     until: day(params.until),
-    status: oneOf(params.status, ['running', 'ok', 'failed', 'abandoned']),
+    status: oneOf(params.status, ['running', 'ok', 'failed', 'abandoned', 'damaged']),
     complete: oneOf(params.complete, ['yes', 'no']),
   };
 }

@@ -1,0 +1,36 @@
+"""Names of a lake's files: they say which application they are of, also to those who can read nothing else of it."""
+
+from __future__ import annotations
+
+import re
+import uuid
+from typing import Final
+
+from lineage_store.lake.columns import APP, application_key
+
+_PLAIN: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
+"""Ids that are names of files as they are."""
+
+
+def folder_of(key: str) -> str:
+    """The folder of an application's files."""
+    return f"{APP}={key}"
+
+
+def key_in(path: str) -> str:
+    """The key of the application in whose folder a file is, or whose folder it is; empty: it is in none."""
+    folder, _, _ = path.partition("/")
+    name, _, key = folder.partition("=")
+    return key if name == APP else ""
+
+
+def new_path(key: str, app: str = "") -> str:
+    """The path of a file that is not there yet. ``app``: the id, where it is known."""
+    named = f"{app}." if _PLAIN.fullmatch(app) else ""
+    return f"{folder_of(key)}/{named}{uuid.uuid4().hex}.parquet"
+
+
+def name_in(path: str) -> str | None:
+    """The id of the application that a file says that it is of; None: it does not say."""
+    app, dot, _ = path.rpartition("/")[2].removesuffix(".parquet").rpartition(".")
+    return app if dot and application_key(app) == key_in(path) else None
