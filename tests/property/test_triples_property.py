@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lineage_core.text_enum import StrEnum
-from lineage_store.triples import files, updating
+from lineage_store.triples import files, following, tracing, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
 from tests.oracle.budget import examples
@@ -182,3 +182,11 @@ def _compare(store: TripleStore, triples: set[Triple], item: int, *, is_text: bo
             assert found.triples == named
             assert found.component_triples == connected
             assert found.items == sorted(reached - {start})
+            assert bool(found.reason) is (method is Method.AUTO)
+        for looked_at, step in ((0, 0), (0, 4_096), (1 << 20, 0)):
+            # What is chosen where components are large: each of the three, and changed on the way.
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(tracing, "AUTO_ROWS", 0)
+                patch.setattr(tracing, "SETS_LOOKED_AT", looked_at)
+                patch.setattr(following, "STEP_TRIPLES", step)
+                assert trace(store, "set", str(start), is_back=is_back).triples == named

@@ -250,8 +250,12 @@ def _write_table(
     how = f"{written.steps:,} steps of Spark" if written.steps else "searched on the driver"
     echo(
         f"{question.way} {written.items:,} items, by {written.triples:,} triples, written to {to} "
-        f"({written.method}: {written.read:,} triples read, {how})"
+        f"({written.method}: {written.read:,} triples read, {how}{_because(written.reason)})"
     )
+
+
+def _because(reason: str) -> str:
+    return f"; {reason}" if reason else ""
 
 
 def _export(found: TripleTrace, name: str, output: str, file_format: str, *, as_json: bool) -> None:
@@ -282,7 +286,7 @@ def _show_trace(found: TripleTrace, limit: int | None, way: str, *, as_json: boo
         return
     echo(
         f"{way} {len(found.items):,} items, by {len(found.triples):,} triples "
-        f"({found.method}: {found.read.triples:,} triples read)"
+        f"({found.method}: {found.read.triples:,} triples read{_because(found.reason)})"
     )
     shown = TRIPLES_LISTED if limit is None else limit
     for src, dst, op in found.triples[:shown]:

@@ -11,7 +11,7 @@ import pytest
 
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import StoreError, TriplesNotFoundError
-from lineage_store.triples import numbering, tracing
+from lineage_store.triples import files, following, numbering, tracing
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.sources import read_items
 from lineage_store.triples.tracing import Method, trace_items
@@ -38,6 +38,41 @@ def test_items_of_several_components_are_traced_by_one_question(tmp_path: Path) 
         ends = [(src, dst) for src, dst, _ in found.triples]
         assert ends == [(1, 2), (2, 3), (3, 4), (5, 4), (7, 8), (8, 8)]
         assert found.component_triples == 6
+
+
+@pytest.mark.parametrize(
+    ("settings", "method", "reason"),
+    [
+        ({}, Method.CCPROV, "as its component has 299 triples in all"),
+        ({"AUTO_ROWS": 0, "STEP_TRIPLES": 0}, Method.RQ, "as rq took 60 steps; ccprov would read 299 triples"),
+        ({"AUTO_ROWS": 0}, Method.CCPROV, "as rq took 1 steps and was not over; ccprov would read 299 triples"),
+        ({"AUTO_ROWS": 0, "SETS_LOOKED_AT": 0}, Method.CSPROV, "and was not over; ccprov would read 299 triples, csprov would read "),
+        ({"AUTO_ROWS": 0, "SETS_LOOKED_AT": 0, "MOST_TRIPLES": 0}, Method.RQ, "as rq took 60 steps; ccprov"),
+    ],
+)  # fmt: skip
+def test_the_method_is_chosen_by_what_each_would_read(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, int],
+    method: Method,
+    reason: str,
+) -> None:
+    monkeypatch.setattr(files, "GROUP_ROWS", 10)
+    chain, nodes = tmp_path / "chain.parquet", tmp_path / "nodes.parquet"
+    items = list(range(300))
+    pq.write_table(pa.table({"src": items[:-1], "dst": items[1:], "op": ["x"] * 299}), chain)
+    pq.write_table(pa.table({"item": items, "node": [str(item // 30) for item in items]}), nodes)
+    store = TripleStore(f"lake:{tmp_path}/lake", create=True)
+    store.add("set", [chain], [nodes])
+    store.index("set", set_items=30)
+    for name, value in settings.items():
+        monkeypatch.setattr(following if name == "STEP_TRIPLES" else tracing, name, value)
+    found = trace_items(store, "set", pa.array([59]), is_back=True)
+    assert found.items == items[:59]
+    assert found.method is method
+    assert reason in found.reason
+    if method is Method.CSPROV:
+        assert found.read.triples < 150
 
 
 def test_texts_stand_for_integers_in_their_one_form(tmp_path: Path) -> None:

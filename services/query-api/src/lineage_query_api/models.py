@@ -713,4 +713,7 @@ class TripleTraceModel(FrozenModel):
     triples: list[TripleModel] = Field(description="the first of those on the way")
     count: int = Field(description="of all triples on the way")
     method: TripleMethod = Field(description="the one that was used")
+    reason: str = Field(
+        description="why it was chosen, and what others would have read; empty: it was named"
+    )
     component_triples: int = Field(description="of all that is connected with the item")

@@ -32,6 +32,7 @@ from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import Columns, Numbers
 from lineage_store.triples.finding import has_texts
+from lineage_store.triples.following import reachable, recursion
 from lineage_store.triples.numbering import sorted_distinct
 from lineage_store.triples.reading import SortedPart, check_room
 from lineage_store.triples.tracing import (
@@ -39,8 +40,6 @@ from lineage_store.triples.tracing import (
     Method,
     Reading,
     ends,
-    reachable,
-    recursion,
     with_reading,
 )
 
@@ -62,7 +61,8 @@ class SparkTrace:
     """What a trace by Spark wrote.
 
     ``asked``: items of the question. ``items``: others that were reached. ``triples``: rows of the table. ``method``: the one that
-    was used. ``read``: triples in the row groups that were chosen. ``steps``: joins; 0 where the driver searched.
+    was used, and ``reason`` why it was chosen; empty: it was named. ``read``: triples in the row groups that were chosen.
+    ``steps``: joins; 0 where the driver searched.
     """
 
     asked: int
@@ -71,6 +71,7 @@ class SparkTrace:
     method: Method
     read: int
     steps: int
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +140,7 @@ class _Tracer:
         self._tables = tables
         self._reading = reading
         self._driver_triples = driver_triples
+        self._reason = ""
 
     def trace(
         self, asked: pa.Array[Any], is_back: bool, method: Method
@@ -149,7 +151,9 @@ class _Tracer:
         triples = self._reading.part(part)
         if method is Method.AUTO:
             rows = self._looked_up(triples, start, near, far)
+            most = f"at most {self._looked_up_most:,} triples"
             if rows is not None:
+                self._reason = f"as the answer has {most}"
                 read = self._reading.reader.counts.triples
                 self._tables.size_for(read)
                 # The names of few items are in few row groups.
@@ -157,6 +161,7 @@ class _Tracer:
                 return self._table(
                     self._searched(start, rows), (numbers, numbers), start, Method.RQ, read
                 )
+            self._reason = f"as the question or its answer has not {most}"
             method = Method.CSPROV
         ranges = self._ranges(start, is_back, method)
         files, read = triples.overlapping(*ranges)
@@ -173,11 +178,15 @@ class _Tracer:
         finally:
             edges.unpersist()
 
+    @property
+    def _looked_up_most(self) -> int:
+        return min(self._driver_triples, LOOKED_UP)
+
     def _looked_up(
         self, triples: SortedPart, start: Numbers, near: str, far: str
     ) -> Columns | None:
         """The triples on the way from some items, where they are few; None: they are more."""
-        most = min(self._driver_triples, LOOKED_UP)
+        most = self._looked_up_most
         if len(start) > most:
             return None
         try:
@@ -195,7 +204,8 @@ class _Tracer:
     ) -> tuple[DataFrame, SparkTrace]:
         named, count = self._named(reached, ranges)
         others = reached.count - len(start)
-        return named, SparkTrace(len(start), others, count, method, read, reached.steps)
+        trace = SparkTrace(len(start), others, count, method, read, reached.steps, self._reason)
+        return named, trace
 
     def _ranges(self, start: Numbers, is_back: bool, method: Method) -> tuple[Numbers, Numbers]:
         """The ranges of numbers that hold all that can be reached."""

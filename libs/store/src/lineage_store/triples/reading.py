@@ -134,6 +134,11 @@ class SortedPart:
         self.part = part
         self.key = next(iter(COLUMNS[part]))
 
+    @property
+    def counts(self) -> ReadCounts:
+        """What was read, of all parts."""
+        return self._reader.counts
+
     def equal(self, keys: Numbers) -> Columns:
         """The rows whose key is one of some.
 

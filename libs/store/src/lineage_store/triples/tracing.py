@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
 import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
-from lineage_core.tracing.budget import current_budget
+from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import array_of_texts
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
-from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers, spans
+from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
 from lineage_store.triples.finding import asked_numbers
-from lineage_store.triples.numbering import sorted_distinct, with_new
+from lineage_store.triples.following import Walk, reachable, recursion
+from lineage_store.triples.numbering import sorted_distinct
 from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
 
 MOST_TRIPLES: Final = 10_000_000
@@ -29,10 +31,16 @@ MOST_ASKED: Final = 10_000_000
 RETRIES: Final = 3
 AUTO_ROWS: Final = 4 * GROUP_ROWS
 """A component of no more triples is read at once: recursion reads as many row groups after some steps."""
+SETS_LOOKED_AT: Final = 64 * GROUP_ROWS
+"""What is spent step by step, as triples that are read, before it is looked at what connected sets depend on."""
 
 
 class Method(StrEnum):
-    """How triples are found. ``AUTO``: by component where that is small, else by recursion."""
+    """How triples are found.
+
+    ``AUTO``: by component where that is small; else by recursion, for as long as its reads and steps cost less than another
+    method would read. So it takes at most about twice as long as the best of them.
+    """
 
     RQ = "rq"
     CCPROV = "ccprov"
@@ -45,7 +53,8 @@ class TripleTrace:
     """What items were derived from, or what was derived from them.
 
     ``asked``: the items of the question, in order. ``items``: all others reached, in order. ``triples``: their rows of src, dst and op.
-    ``method``: the one that was used. ``component_triples``: of the items' components. ``read``: what was opened.
+    ``method``: the one that was used, and ``reason`` why it was chosen; empty: it was named. ``component_triples``: of the items'
+    components. ``read``: what was opened.
     """
 
     asked: list[int] | list[str]
@@ -54,6 +63,7 @@ class TripleTrace:
     method: Method
     component_triples: int
     read: ReadCounts
+    reason: str = ""
 
     @property
     def title(self) -> str:
@@ -196,30 +206,82 @@ def ends(is_back: bool) -> tuple[Part, str, str]:
     return (Part.BACK, "dst", "src") if is_back else (Part.FORWARD, "src", "dst")
 
 
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """Triples on the way, by numbers; ``reason``: why the method was chosen."""
+
+    rows: Columns
+    method: Method
+    reason: str = ""
+
+
 def _answered(
     reading: Reading, asked: pa.Array[Any], *, is_back: bool, method: Method
 ) -> TripleTrace:
     numbers = reading.numbers_of(asked)
     components = reading.components(numbers)
     component_rows = int(components["triples"].sum())
-    if method is Method.AUTO:
-        method = Method.CCPROV if component_rows <= AUTO_ROWS else Method.RQ
     part, near, far = ends(is_back)
     triples = reading.part(part)
+    component_ranges = components["component"], components["last"]
+
+    def within(firsts: Numbers, lasts: Numbers) -> Columns:
+        return reachable(triples.between(firsts, lasts, MOST_TRIPLES), numbers, near, far)
+
     if method is Method.RQ:
-        rows = recursion(triples, numbers, near, far, MOST_ANSWERED)
+        found = _Found(recursion(triples, numbers, near, far, MOST_ANSWERED), method)
+    elif method is Method.CCPROV:
+        found = _Found(within(*component_ranges), method)
+    elif method is Method.CSPROV:
+        found = _Found(within(*reading.closure(numbers, is_back)), method)
+    elif component_rows <= AUTO_ROWS:
+        reason = f"as its component has {component_rows:,} triples in all"
+        found = _Found(within(*component_ranges), Method.CCPROV, reason)
     else:
-        if method is Method.CCPROV:
-            firsts, lasts = components["component"], components["last"]
-        else:
-            firsts, lasts = reading.closure(numbers, is_back)
-        rows = reachable(triples.between(firsts, lasts, MOST_TRIPLES), numbers, near, far)
-    return _answer(reading, numbers, rows, method, component_rows)
+        walk = Walk(triples, numbers, near, far, MOST_ANSWERED)
+        found = _cheapest(
+            walk, triples, component_ranges, lambda: reading.closure(numbers, is_back), within
+        )
+    return _answer(reading, numbers, found, component_rows)
 
 
-def _answer(
-    reading: Reading, asked: Numbers, rows: Columns, method: Method, component_rows: int
-) -> TripleTrace:
+Ranges: TypeAlias = "tuple[Numbers, Numbers]"
+
+
+def _cheapest(
+    walk: Walk,
+    triples: SortedPart,
+    component: Ranges,
+    sets: Callable[[], Ranges],
+    within: Callable[[Numbers, Numbers], Columns],
+) -> _Found:
+    """What a walk finds, for as long as it costs no more than to read all of the component, or of the sets that matter.
+
+    A walk opens no row group that the others would not open, but takes a look-up for each step, and how many it takes is
+    known when it is over. What the others read is known from footers, before they do.
+    """
+    costs = {Method.CCPROV: triples.overlapping(*component)[1]}
+    ranges = {Method.CCPROV: component}
+    is_over = walk.go_on(min(SETS_LOOKED_AT, costs[Method.CCPROV]))
+    # To look at sets takes reads, too: it pays where the component has far more than was spent by now.
+    if not is_over and costs[Method.CCPROV] > 2 * SETS_LOOKED_AT:
+        # Where they depend on more than may be held, a walk may still find few.
+        with suppress(TooMuchError):
+            ranges[Method.CSPROV] = sets()
+            costs[Method.CSPROV] = triples.overlapping(*ranges[Method.CSPROV])[1]
+    least = min(costs, key=lambda method: costs[method])
+    # More than a trace may hold in memory is followed to its end.
+    most = costs[least] if costs[least] <= MOST_TRIPLES else None
+    is_over = is_over or walk.go_on(most)
+    spent = f"rq took {walk.steps:,} steps"
+    others = ", ".join(f"{method} would read {cost:,} triples" for method, cost in costs.items())
+    if is_over:
+        return _Found(walk.rows(), Method.RQ, f"as {spent}; {others}")
+    return _Found(within(*ranges[least]), least, f"as {spent} and was not over; {others}")
+
+
+def _answer(reading: Reading, asked: Numbers, found: _Found, component_rows: int) -> TripleTrace:
+    rows = found.rows
     check_room(len(rows["op"]), MOST_ANSWERED)
     numbers = sorted_distinct(rows["src"], rows["dst"], asked)
     items = reading.items(numbers)
@@ -233,59 +295,8 @@ def _answer(
         asked=sorted(by_number.pop(number) for number in asked.tolist()),
         items=sorted(by_number.values()),
         triples=triples,
-        method=method,
+        method=found.method,
         component_triples=component_rows,
         read=reading.reader.counts,
+        reason=found.reason,
     )
-
-
-def recursion(part: SortedPart, start: Numbers, near: str, far: str, most: int) -> Columns:
-    """The rows whose near end is in ``start``, or reached from it, step by step.
-
-    Args:
-        part: the rows, by their near end.
-        start: numbers, in order, each once.
-        near: the end that is known.
-        far: the end that is looked for.
-        most: rows.
-
-    Raises:
-        TooMuchError: there are more.
-        StoreError: a file is damaged, or the storage can't be read.
-        BudgetError: the query has no time left.
-    """
-    steps: list[Columns] = []
-    seen = frontier = start
-    count = 0
-    while len(frontier):
-        rows = part.equal(frontier)
-        count += len(rows[near])
-        check_room(count, most)
-        steps.append(rows)
-        seen, frontier = with_new(seen, rows[far])
-    return _joined(steps)
-
-
-def reachable(rows: Columns, start: Numbers, near: str, far: str) -> Columns:
-    """The rows of some in memory whose near end is in ``start``, or reached from it.
-
-    Args:
-        rows: in the order of their near end.
-        start: numbers, in order, each once.
-        near: the end that is known.
-        far: the end that is looked for.
-    """
-    steps = []
-    order = rows[near]
-    seen = frontier = start
-    while len(frontier):
-        current_budget().check()
-        taken = spans(np.searchsorted(order, frontier), np.searchsorted(order, frontier, "right"))
-        steps.append(taken)
-        seen, frontier = with_new(seen, rows[far][taken])
-    taken = np.concatenate(steps)
-    return {name: column[taken] for name, column in rows.items()}
-
-
-def _joined(steps: Sequence[Columns]) -> Columns:
-    return {name: np.concatenate([step[name] for step in steps]) for name in steps[0]}

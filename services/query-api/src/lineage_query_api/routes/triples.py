@@ -82,6 +82,7 @@ def trace_triples(
         ],
         count=len(traced.triples),
         method=traced.method.value,
+        reason=traced.reason,
         component_triples=traced.component_triples,
     )
 
