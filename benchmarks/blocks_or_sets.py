@@ -1,4 +1,4 @@
-"""Traces of captured applications by their blocks, and by connected sets over the same lineage as triples: python -m benchmarks.blocks_or_sets FOLDER [--rows N].
+"""Traces of captured applications by their blocks, and by connected sets over the same lineage as triples: python -m benchmarks.blocks_or_sets FOLDER [--rows N] [--json-out FILE].
 
 Jobs that nobody tuned run under ``lineage run`` into a lake each: a word count, a join, an aggregation of which a tenth of the records has one key, and a
 chain of four jobs. Their lineage is then written out as triples (each input item of each flow with each output item of it; a row of
@@ -6,7 +6,7 @@ a file between two jobs is one item), imported, and indexed. Rows of the last ou
 and by each method over the triples. A process opens the store and asks for all rows of a class; it is begun anew with each of them as the first.
 
 Prints one JSON line for each job; a folder with jobs that ran is taken again. ``first_s``, and ``first_cpu_s`` of the processor: opening and the first question; ``next_s``: the questions after it; ``read``: what the first one read.
-``bytes``: of the lake, of the same lineage in SQLite, and of the triples. Classes are as those of
+``bytes``: of the lake, of the same lineage in SQLite, and of the triples; ``lake_over_sqlite``: of the first two. Classes are as those of
 ``benchmarks.triples``: components of at most 10,000 items and larger ones, of which the lineage is small or large. ``same``: answers with the rows of inputs that a search in memory finds.
 """
 
@@ -32,6 +32,7 @@ from benchmarks.correctness import sample_rows
 from benchmarks.generate import SEED, write_text
 from benchmarks.generate_records import write_tables
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 from benchmarks.workloads.captured_triples import CapturedTriples, captured_triples
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.engine import QueryEngine
@@ -330,6 +331,7 @@ def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
     assert indexed is not None
     index_s = clock.seconds()
     search = Search(triples)
+    in_lake, in_sqlite = bytes_in(folder / "lake"), bytes_in_sqlite(url)
     return {
         "bench": "blocks or sets",
         "job": name,
@@ -339,10 +341,11 @@ def job_row(name: str, folder: Path, rows: int) -> dict[str, Any]:
         "sets": indexed.sets,
         "import_and_index_cpu_s": round(index_s["cpu_s"], 1),
         "bytes": {
-            "blocks": bytes_in(folder / "lake"),
-            "sqlite": bytes_in_sqlite(url),
+            "blocks": in_lake,
+            "sqlite": in_sqlite,
             "triples": bytes_in(folder / "lake.triples"),
         },
+        "lake_over_sqlite": round(in_lake / in_sqlite, 3),
         "classes": {
             of_class: class_row(url, places, triples, search)
             for of_class, places in chosen(folder / "out", triples, search, most).items()
@@ -357,6 +360,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--rows", type=int, default=500_000)
     parser.add_argument("--jobs", nargs="+", choices=JOBS, default=list(JOBS))
+    parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
     parser.add_argument("--ask", nargs="+", default=[])
     given = parser.parse_args()
     folder: Path = given.folder.resolve()
@@ -368,8 +372,7 @@ def main() -> None:
         return
     for name in given.jobs:
         row = job_row(name, folder / name.replace(" ", "-"), given.rows)
-        sys.stdout.write(json.dumps(row) + "\n")
-        sys.stdout.flush()
+        put_out(row, given.json_out)
 
 
 if __name__ == "__main__":

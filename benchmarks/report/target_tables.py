@@ -246,6 +246,13 @@ def _of_copies(factor: int, size: str) -> tuple[Target, ...]:
     )
 
 
+_JOBS_OF_LAKES = {
+    "word count": "a word count",
+    "join": "a join",
+    "skewed aggregation": "an aggregation with skew",
+    "chain of four jobs": "a chain of four jobs",
+}
+
 LAKE = (
     *_of_copies(1, "11 million items and triples"),
     *_of_copies(9, "97 million items and triples"),
@@ -275,6 +282,14 @@ LAKE = (
         at_least("store_records", "together.level", 0.9),
         "writers that share nothing but the machine, which had ten times as many programs to run as cores, differed by more in the same run (0.79); what "
         "they lose to each other are commits to one log, 14 % of the processor time of four, and 4 % of that of one",
+    ),
+    *(
+        Target(
+            f"the lineage of {what} in a lake over the same in SQLite, bytes",
+            "≤ 1",
+            at_most("blocks or sets", "lake_over_sqlite", 1, job=job),
+        )
+        for job, what in _JOBS_OF_LAKES.items()
     ),
     Target(
         "two jobs of which one is archived, a row back through both, over the slower of all hot and all cold",

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import runpy
 import sys
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from pyspark import SparkContext
 
-from benchmarks.catalog import WORKLOADS
+from benchmarks.catalog import WORKLOADS, Workload
 from benchmarks.correctness import witness_counts
 from benchmarks.pairs import RunError, Setup
 from benchmarks.witnesses import of_ranks
@@ -41,26 +41,45 @@ class ContextOfTheTest:
         return self._lc
 
 
-@pytest.mark.parametrize("name", SMALL)
-def test_traces_name_the_lines_that_made_a_row(
-    name: str, spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+@dataclass(frozen=True)
+class CapturedWorkload:
+    """A workload that ran under capture: what it read, and where it wrote."""
+
+    workload: Workload
+    app: str
+    source: Path
+    out: Path
+
+
+def captured(
+    name: str, spark_context: SparkContext, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> CapturedWorkload:
+    """Run a workload over a small input, into a store in the folder."""
     workload = WORKLOADS[name]
     if name == "pagerank":
         workload = replace(workload, extra=(str(TURNS),), witnesses=of_ranks(TURNS))
-    source = workload.prepare(tmp_path / "inputs", SMALL[name])
-    script, *arguments = workload.arguments(source, tmp_path / "out", 2)
+    source, out = workload.prepare(folder / "inputs", SMALL[name]), folder / "out"
+    script, *arguments = workload.arguments(source, out, 2)
     chosen = {key.removeprefix("LINEAGE_").lower(): v for key, v in workload.settings.items()}
-    url = f"sqlite:///{tmp_path / STORE}"
+    url = f"sqlite:///{folder / STORE}"
     with LineageContext(spark_context, store=url, link=True, **chosen) as lc:
         monkeypatch.setattr("pyspark.SparkContext", ContextOfTheTest(lc))
         monkeypatch.setattr(sys, "argv", [script, *arguments])
         runpy.run_path(script, run_name="__main__")
     monkeypatch.undo()
-    assert judged(tmp_path, lc.app).reasons == ()
-    setup = Setup(workload, source, tmp_path, 2, 2)
-    with open_store(url) as store:
-        whereabouts = (tmp_path / "out", store, lc.app, tmp_path / "index")
+    return CapturedWorkload(workload, lc.app, source, out)
+
+
+@pytest.mark.parametrize("name", SMALL)
+def test_traces_name_the_lines_that_made_a_row(
+    name: str, spark_context: SparkContext, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = captured(name, spark_context, tmp_path, monkeypatch)
+    workload = run.workload
+    assert judged(tmp_path, run.app).reasons == ()
+    setup = Setup(workload, run.source, tmp_path, 2, 2)
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        whereabouts = (run.out, store, run.app, tmp_path / "index")
         counts = witness_counts(setup, *whereabouts)
         assert counts["rows"] == (11 if name == "tweets" else workload.sampled_rows)
         assert counts["expected"] >= counts["rows"]

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.lake.table import LateError
 from lineage_store.triples.columns import OF_ALL_SEGMENTS, WAITING, Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.files import PartWriter
@@ -157,7 +158,7 @@ def _left_by_a_killed_import(store: TripleStore, key: str) -> str:
 def test_a_commit_of_files_that_may_be_deleted_is_refused(
     store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("lineage_store.triples.leftovers.WRITTEN_S", -1)
-    with pytest.raises(StoreError, match="longer than six days"):
+    monkeypatch.setattr("lineage_store.lake.table.COMMIT_H", -1)
+    with pytest.raises(LateError, match="hours before its commit"):
         store.add("set", [chain(tmp_path / "chain.parquet")])
     assert store.data_sets() == []

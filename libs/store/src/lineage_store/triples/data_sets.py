@@ -15,7 +15,7 @@ from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
 from lineage_store.triples.files import PartFile, PartWriter
 from lineage_store.triples.indexing import Counts
-from lineage_store.triples.leftovers import check_age, remove_leftovers
+from lineage_store.triples.leftovers import remove_leftovers
 from lineage_store.triples.loading import is_of_items, read_rows_of
 from lineage_store.triples.partitioning import SET_ITEMS
 from lineage_store.triples.reading import GroupReader
@@ -114,7 +114,6 @@ class TripleStore:
                 imported.append(Imported(str(path), rows, is_new))
                 known.add(digest)
         if writer.files:
-            check_age(writer.started)
             self.table.commit(writer.files)
         remove_leftovers(self.table)
         return imported
@@ -151,7 +150,6 @@ class TripleStore:
         except FileNotFoundError as error:
             raise _changed(name) from error
         self.table.upgrade()
-        check_age(writer.started)
         self._replace(name, writer.files, [file.file for file in update.replaced])
         return update.counts
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -68,13 +67,12 @@ def segment_name(segment: int) -> str:
 
 
 class PartWriter:
-    """Writes rows of a data set into files that no version of the table holds yet: ``files``; ``started`` before them."""
+    """Writes rows of a data set into files that no version of the table holds yet: ``files``."""
 
     def __init__(self, table: LakeTable, key: str) -> None:
         self._table = table
         self._key = key
         self.files: list[LakeFile] = []
-        self.started = time.monotonic()
 
     def write(self, part: Part, columns: Mapping[str, Any], digest: str = "-") -> None:
         """Write rows.

@@ -7,27 +7,12 @@ from typing import Final
 
 from pyarrow import fs
 
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.columns import APP
-from lineage_store.lake.table import COMMIT_H, UNFINISHED_H, LakeFile, LakeTable
+from lineage_store.lake.table import UNFINISHED_H, LakeFile, LakeTable
 
 KEPT_S: Final = UNFINISHED_H * 3600.0
-"""Files of this age in no version are deleted."""
-WRITTEN_S: Final = COMMIT_H * 3600.0
-"""How long after its first file a commit may be made; the rest is for clocks that differ."""
-
-
-def check_age(started: float) -> None:
-    """Refuse a commit of files that somebody may delete as left.
-
-    Args:
-        started: when the first was begun, by the clock that never goes back.
-
-    Raises:
-        StoreError: that is too long ago.
-    """
-    if time.monotonic() - started > WRITTEN_S:
-        raise StoreError("the import or index took longer than six days; give it in parts")
+"""Files of this age in no version are deleted: a commit of files nearly as old is refused by the table."""
 
 
 def remove_leftovers(table: LakeTable) -> int:
