@@ -10,7 +10,7 @@ from lineage.tables import console, table_of
 from lineage.terminal import echo
 from lineage_arrays.operators.optimiser import Choice, Limits
 from lineage_arrays.operators.plan_files import PLAN_VARIABLE, write_plan
-from lineage_arrays.operators.planning import Explained, Plan, name_of
+from lineage_arrays.operators.planning import Explained, ExplainedStep, Plan, name_of
 from lineage_core.errors import LineageError
 
 
@@ -32,7 +32,7 @@ def show_plan(plan: Plan, *, app: str | None, as_json: bool) -> None:
                 f"{costs.disk_bytes:,}",
                 f"{costs.run_s:.3g}",
                 f"{costs.query_s:.3g}",
-                _why_text(one),
+                _why_text(one, step),
             )
     console().print(table)
     echo(f"within {_limits_text(plan.limits)}: {_choice_text(plan.choice)}")
@@ -53,9 +53,11 @@ def save_plan(plan: Plan, path: Path) -> None:
     echo(f"{path} has the plan: run the program with {PLAN_VARIABLE}={path}", err=True)
 
 
-def _why_text(one: Explained) -> str:
+def _why_text(one: Explained, step: ExplainedStep) -> str:
     if one.why == "beaten":
         return f"beaten by {one.detail}"
+    if one.is_kept and step.reruns(one):
+        return f"{one.why}; a question of the program runs the operator again"
     return f"{one.why}: {one.detail}" if one.detail else one.why
 
 
@@ -77,7 +79,10 @@ def _plan_json(plan: Plan) -> dict[str, Any]:
             {
                 "name": step.name,
                 "frequency": step.frequency,
-                "alternatives": [_explained_json(one) for one in step.alternatives],
+                "rerun_s": step.rerun_s,
+                "alternatives": [
+                    _explained_json(one) | {"reruns": step.reruns(one)} for one in step.alternatives
+                ],
             }
             for step in plan.steps
         ],

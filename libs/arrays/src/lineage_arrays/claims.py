@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,3 +26,27 @@ class TraceClaims:
     @property
     def complete(self) -> bool:
         return not self.incomplete_reasons
+
+
+@dataclass(frozen=True)
+class StepWay:
+    """How a trace crossed a step of an operator graph to one of its operands.
+
+    ``by``: *stored*, what is kept of its lineage was read; *rerun*, the operator ran again (or had, for an earlier question), and ``mode`` is what it
+    wrote its lineage in. ``why``: this way. ``read_s`` and ``rerun_s``: the seconds that reading and running again were estimated to take; ``took_s``: what it took,
+    with what was given up.
+    """
+
+    step: str
+    operand: int
+    direction: Literal["backward", "forward"]
+    by: Literal["stored", "rerun"]
+    why: str
+    read_s: float
+    rerun_s: float
+    took_s: float
+    mode: str
+
+    def __str__(self) -> str:
+        took = f"{self.took_s * 1e3:.3g} ms; reading {self.read_s * 1e3:.3g}, running again {self.rerun_s * 1e3:.3g} estimated"
+        return f"{self.step} ({self.direction}, operand {self.operand}): {self.why} ({took})"

@@ -5,6 +5,7 @@ LineageError
     ├── UntracedError          a call whose lineage is not known; ``way_out`` says what to do instead
     ├── CellError              cells that the array does not have
     ├── ModeError              an operator lacks what the mode asks of it, or reported something that can't be
+    ├── GivenUpError           stored lineage was read for as long as it may be; a trace goes on in another way
     ├── NoPictureError         an array has no picture
     ├── NoChoiceError          no choice of strategies is within the limits
     └── RecordingError         a recording can't be stored, or what is stored can't be read
@@ -40,6 +41,10 @@ class CellError(ArrayLineageError, IndexError):
 
 class ModeError(ArrayLineageError):
     """An operator does not support a mode, or reported region pairs that can't be."""
+
+
+class GivenUpError(ArrayLineageError):
+    """Stored lineage was read for as long as it may be."""
 
 
 class NoPictureError(ArrayLineageError):

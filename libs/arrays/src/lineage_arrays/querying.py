@@ -7,32 +7,49 @@ cells being looked at where the mapping itself says what comes of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from lineage_arrays.cells import Cells
-from lineage_arrays.display import CellsDisplay, DisplayedCells, values_in
+from lineage_arrays.claims import StepWay
+from lineage_arrays.display import CellsDisplay, DisplayedCells, Remark, values_in
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.mappings import Choice, Mapping
 from lineage_arrays.workflow import AnyArray, Edge, Node, Workflow
+
+Cross: TypeAlias = Callable[[Node, int, Mapping], Mapping]
+"""What a trace asks in the place of the mapping to follow: of a node, and the number of an input."""
 
 
 @dataclass(frozen=True)
 class CellTrace(CellsDisplay):
     """Cells that a trace found, and its claims; a notebook shows it with pictures.
 
-    ``values``: arrays of the cells, by name, as far as they are known: for the pictures alone.
+    ``values``: arrays of the cells, by name, as far as they are known: for the pictures alone. ``ways``: how it crossed the operators of a graph
+    that keep lineage or can run again, in order.
     """
 
     cells: ReadOnly[str, Cells]
     values: ReadOnly[str, AnyArray] = field(default_factory=dict, repr=False, compare=False)
+    ways: tuple[StepWay, ...] = field(default=(), repr=False, compare=False)
 
     def _displayed(self) -> list[DisplayedCells]:
         return [
             DisplayedCells(name, cells, values_in(self.values.get(name), cells.shape))
             for name, cells in self.cells.items()
         ]
+
+    def _remarks(self) -> Iterator[Remark]:
+        yield from super()._remarks()
+        for way in self.ways:
+            if way.by == "rerun":
+                yield "run again", str(way), "none"
+
+
+def _as_it_is(node: Node, operand: int, mapping: Mapping) -> Mapping:
+    return mapping
 
 
 @dataclass
@@ -86,6 +103,7 @@ def backward(
     *,
     choices: bool = False,
     until: ReadOnly[int, str] | None = None,
+    cross: Cross = _as_it_is,
 ) -> CellTrace:
     """Trace cells of an array back to the named arrays of its workflow.
 
@@ -95,6 +113,7 @@ def backward(
         cells: of this array.
         choices: follow all cells that took part in a choice, not the chosen ones alone.
         until: names of nodes, by their numbers, at which the trace ends as at named arrays.
+        cross: gives what is asked in the place of each mapping.
 
     Returns:
         The cells of each named array that ``start`` was made from.
@@ -116,9 +135,10 @@ def backward(
             continue
         if node_cells:
             remarks.entering(node, flow.leaks)
-        for edge in node.inputs:
+        for operand, edge in enumerate(node.inputs):
             # Even where there is nothing to add, the edge may make the answer a superset.
             mapping = remarks.crossing(node, edge, choices) if node_cells else edge.mapping
+            mapping = cross(node, operand, mapping)
             reached_cells = reached.get(edge.node.number)
             if reached_cells is None:
                 reached[edge.node.number] = mapping.backward(node_cells)
@@ -128,7 +148,13 @@ def backward(
 
 
 def forward(
-    flow: Workflow, start: Node, cells: Cells, target: Node, *, choices: bool = False
+    flow: Workflow,
+    start: Node,
+    cells: Cells,
+    target: Node,
+    *,
+    choices: bool = False,
+    cross: Cross = _as_it_is,
 ) -> CellTrace:
     """Trace cells of an array forward to another array of its workflow.
 
@@ -138,6 +164,7 @@ def forward(
         cells: of this array.
         target: the node of the array to trace to.
         choices: as in :func:`backward`.
+        cross: as in :func:`backward`.
 
     Returns:
         The cells of the target, under its operator's name.
@@ -155,9 +182,9 @@ def forward(
     for number in sorted(between - {start.number}):
         node = flow.nodes[number]
         target_cells = Cells.empty(node.shape)
-        for edge in node.inputs:
+        for operand, edge in enumerate(node.inputs):
             if reached.get(edge.node.number):
-                mapping = remarks.crossing(node, edge, choices)
+                mapping = cross(node, operand, remarks.crossing(node, edge, choices))
                 if not target_cells.is_whole:
                     target_cells = target_cells | mapping.forward(reached[edge.node.number])
         reached[number] = target_cells

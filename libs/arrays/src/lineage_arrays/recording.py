@@ -110,10 +110,12 @@ class Recording:
         for array in arrays:
             self._check(array)
         operands = tuple(Operand(self.flow, array.node, array.current) for array in arrays)
-        value, inputs = run_operator(operator, operands, strategies or default_of(operator))
+        ran = run_operator(operator, operands, strategies or default_of(operator))
         name = operator.name or type(operator).__name__
-        axes = decided_axes(operator, value)
-        return TracedArray(self.flow, value, name, inputs, constants=True, decided_axes=axes)
+        axes = decided_axes(operator, ran.output)
+        return TracedArray(
+            self.flow, ran.output, name, ran.inputs, constants=True, decided_axes=axes
+        )
 
     def load(self, name: str | os.PathLike[str]) -> Any:
         """Read an array of a file, with lineage: it is a source, under the name of the file.

@@ -15,7 +15,7 @@ from typing import Any
 
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.operators.graph import Step
-from lineage_arrays.operators.operator import identity_of
+from lineage_arrays.operators.operator import Mode, identity_of
 from lineage_arrays.operators.optimiser import Alternative
 from lineage_arrays.operators.plan_files import (
     STEPS_MAX,
@@ -23,7 +23,7 @@ from lineage_arrays.operators.plan_files import (
     read_document,
     strategy_of,
 )
-from lineage_arrays.operators.strategies import Strategy
+from lineage_arrays.operators.strategies import WRITING, Strategy
 
 FORMAT = 1
 
@@ -45,6 +45,18 @@ class Costs:
         if step.operator is not None:
             return identity_of(step.operator)
         return self.operators.get(step, "")
+
+    @property
+    def writing_s(self) -> dict[Step, dict[Mode, float]]:
+        """Of each step's modes that write lineage, the seconds that a run takes more; of several strategies of a mode the least."""
+        writing_s: dict[Step, dict[Mode, float]] = {}
+        for step, alternatives in self.alternatives.items():
+            of_step = writing_s.setdefault(step, {})
+            for one in alternatives:
+                mode = one.strategy.mode
+                if mode in WRITING:
+                    of_step[mode] = min(one.run_s, of_step.get(mode, one.run_s))
+        return writing_s
 
 
 def write_costs(path: str | os.PathLike[str], costs: Costs) -> None:

@@ -91,6 +91,10 @@ class PairStore:
             self._indexes[end] = index_of(regions, encoding)
         return self._indexes[end]
 
+    def has_index_from(self, end: Orientation) -> bool:
+        """Whether a lookup from an end builds nothing any more."""
+        return end in self._indexes
+
     @property
     def written(self) -> Cells:
         """The output cells that stand in a pair."""
@@ -151,6 +155,11 @@ class PayloadStore:
         if self._index is None:
             self._index = index_of(self.outputs, self.encoding)
         return self._index
+
+    @property
+    def is_read(self) -> bool:
+        """Whether all payloads have been opened, and are kept as region pairs for forward queries."""
+        return self.__dict__.get("_read") is not None
 
     @property
     def written(self) -> Cells:
@@ -273,6 +282,11 @@ class RangeStore:
     def _check_open(self) -> None:
         if self._table is not None:
             raise ModeError("a region pair comes after the first question")
+
+    @property
+    def unread(self) -> int:
+        """Region pairs that are no rows yet."""
+        return len(self._outputs)
 
     @property
     def table(self) -> RangeTable:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as ReadOnly
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,15 @@ from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError, ModeError
 from lineage_arrays.mappings import Choice, Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
-from lineage_arrays.operators.plan_files import planned_strategies
+from lineage_arrays.operators.plan_files import PlannedStep, planned_steps
+from lineage_arrays.operators.query_time import (
+    By,
+    Crossings,
+    StepRun,
+    StepTimes,
+    check_by,
+    written_by,
+)
 from lineage_arrays.operators.strategies import (
     OPAQUE,
     Again,
@@ -59,6 +68,7 @@ class OperatorGraph:
 
     def __init__(self) -> None:
         self.steps: list[Step] = []
+        self._times: dict[Step, StepTimes] = {}
 
     def source(self, name: str) -> Step:
         """An array that comes from outside.
@@ -128,15 +138,20 @@ class OperatorGraph:
             raise ArrayLineageError(f"no array for {', '.join(missing)}")
         flow = Workflow()
         arrays: dict[Step, Operand] = {}
+        runs: dict[int, StepRun] = {}
         chosen = self._planned() if strategies is None else strategies
         for step in self.steps:
             operands = tuple(arrays[before] for before in step.inputs)
             if step.operator is not None:
                 how = chosen.get(step, default_of(step.operator))
-                value, ways = run_operator(step.operator, operands, how)
-                axes = decided_axes(step.operator, value)
-                node = flow.add(step.name, value, ways, decided_axes=axes)
-                arrays[step] = Operand(flow, node, value)
+                ran = run_operator(step.operator, operands, how)
+                axes = decided_axes(step.operator, ran.output)
+                node = flow.add(step.name, ran.output, ran.inputs, decided_axes=axes)
+                arrays[step] = Operand(flow, node, ran.output)
+                times = self._times.setdefault(step, StepTimes())
+                runs[node.number] = StepRun(
+                    step.name, ran.again, ran.seconds, written_by(how), times
+                )
             elif step in chosen:
                 raise ModeError(f"{step.name} has no strategies: its calls map their cells")
             elif step.function is not None:
@@ -146,14 +161,27 @@ class OperatorGraph:
                 value.flags.writeable = False
                 node = flow.add("source", value, name=step.name)
                 arrays[step] = Operand(flow, node, value)
-        return Version(flow, arrays)
+        return Version(flow, arrays, runs)
+
+    def learn(self, writing_s: ReadOnly[Step, ReadOnly[Mode, float]]) -> None:
+        """Take what strategies were measured to cost, for questions about runs from now on: these then know how long it takes to run a step again.
+
+        Args:
+            writing_s: of a step's modes that write lineage, how many seconds more a run takes; `Costs.writing_s` has them.
+        """
+        for step, of_step in writing_s.items():
+            self._times.setdefault(step, StepTimes()).writing_s.update(of_step)
 
     def _planned(self) -> dict[Step, tuple[Strategy, ...]]:
         steps = {step.name: step for step in self.steps}
         operators = {
             name: step.operator for name, step in steps.items() if step.operator is not None
         }
-        return {steps[name]: how for name, how in planned_strategies(operators).items()}
+        planned: dict[Step, PlannedStep] = {
+            steps[one.name]: one for one in planned_steps(operators)
+        }
+        self.learn({step: one.writing_s for step, one in planned.items()})
+        return {step: one.strategies for step, one in planned.items()}
 
 
 def _applied(
@@ -186,13 +214,20 @@ def decided_axes(operator: Operator, output: AnyArray) -> frozenset[int]:
     return all_axes(output) if by_values else NO_AXES
 
 
+@dataclass(frozen=True)
+class Ran:
+    """A run of an operator: its output, how the cells of each operand belong to it, how it runs again, and the seconds that it took."""
+
+    output: AnyArray
+    inputs: list[Input]
+    again: ReExecution = field(repr=False)
+    seconds: float
+
+
 def run_operator(
     operator: Operator, operands: tuple[Operand, ...], strategies: Sequence[Strategy]
-) -> tuple[AnyArray, list[Input]]:
+) -> Ran:
     """Run an operator over arrays of a workflow.
-
-    Returns:
-        Its output, and how the cells of each operand belong to it.
 
     Raises:
         ModeError: it does not support a strategy, or writes lineage that is not valid.
@@ -200,15 +235,16 @@ def run_operator(
     for strategy in strategies:
         strategy.check(operator)
     inputs = tuple(operand.current for operand in operands)
+    begin = time.perf_counter()
     output, ways = run_once(
         operator, inputs, [how for how in strategies if how.mode is not Mode.BLACKBOX]
     )
+    seconds = time.perf_counter() - begin
     shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
-    if opaque(operator):
-        return output, [
-            Input(operand, all_to_all(shapes, n), OPAQUE) for n, operand in enumerate(operands)
-        ]
     again = ReExecution(operator, inputs, output)
+    if opaque(operator):
+        whole = [Input(one, all_to_all(shapes, n), OPAQUE) for n, one in enumerate(operands)]
+        return Ran(output, whole, again, seconds)
     mapped_inputs = []
     for n, operand in enumerate(operands):
         options: list[Mapping] = ways[n] or [Again(shapes, n, again)]
@@ -216,15 +252,18 @@ def run_operator(
         if operator.chooses:
             mapping = Choice(mapping, all_to_all(shapes, n))
         mapped_inputs.append(Input(operand, mapping))
-    return output, mapped_inputs
+    return Ran(output, mapped_inputs, again, seconds)
 
 
 class Version:
     """One run of a graph: all arrays, none of them overwritten, and how they were made."""
 
-    def __init__(self, flow: Workflow, arrays: ReadOnly[Step, Operand]) -> None:
+    def __init__(
+        self, flow: Workflow, arrays: ReadOnly[Step, Operand], runs: ReadOnly[int, StepRun]
+    ) -> None:
         self._flow = flow
         self._arrays = arrays
+        self._runs = runs
 
     @property
     def steps(self) -> list[Step]:
@@ -250,20 +289,43 @@ class Version:
         outputs = [Output(step.name, array.node) for step, array in self._arrays.items()]
         return replace(self._flow, outputs=outputs)
 
-    def back(self, step: Step, where: Any = ...) -> CellTrace:
+    def back(self, step: Step, where: Any = ..., *, by: By = "auto") -> CellTrace:
         """Which cells of the sources some cells of a step's array were made from.
+
+        Args:
+            step: the step.
+            where: cells of its array.
+            by: how operators are crossed: in the way that is estimated to take less time (``auto``), by what is kept of their lineage (``stored``), or by
+                running each one again (``rerun``). The cells are the same; the trace's ``ways`` say what was done, and why.
 
         Raises:
             CellError: the array has no such cells.
             ModeError: an operator that must be run again gives another output.
         """
         array = self._arrays[step]
-        trace = backward(self._flow, array.node, Cells.of(array.current.shape, where))
+        cells = Cells.of(array.current.shape, where)
+        crossings = self._crossings(by)
+        trace = backward(self._flow, array.node, cells, cross=crossings)
         values = {one.name: made.current for one, made in self._arrays.items() if one.is_source}
-        return replace(trace, values=values)
+        return replace(trace, values=values, ways=tuple(crossings.ways))
 
-    def forward(self, source: Step, step: Step, where: Any = ...) -> CellTrace:
+    @property
+    def runs(self) -> ReadOnly[int, StepRun]:
+        """What is known of the run of each operator, by the number of its node."""
+        return self._runs
+
+    def _crossings(self, by: By) -> Crossings:
+        check_by(by)
+        return Crossings(self._runs, by)
+
+    def forward(self, source: Step, step: Step, where: Any = ..., *, by: By = "auto") -> CellTrace:
         """Which cells of a step's array some cells of another step's array went into.
+
+        Args:
+            source: the other step.
+            step: the step.
+            where: cells of the other step's array.
+            by: as for :meth:`back`.
 
         Raises:
             ArrayLineageError: it was not made from it.
@@ -272,5 +334,7 @@ class Version:
         start = self._arrays[source]
         cells = Cells.of(start.current.shape, where)
         target = self._arrays[step]
-        trace = forward(self._flow, start.node, cells, target.node)
-        return replace(trace, values=dict.fromkeys(trace.cells, target.current))
+        crossings = self._crossings(by)
+        trace = forward(self._flow, start.node, cells, target.node, cross=crossings)
+        values = dict.fromkeys(trace.cells, target.current)
+        return replace(trace, values=values, ways=tuple(crossings.ways))

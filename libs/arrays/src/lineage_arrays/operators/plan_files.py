@@ -1,17 +1,18 @@
 """Plans as files: which strategies the steps of a graph keep, from the next run on.
 
-JSON: ``{"format": 1, "steps": [{"name", "operator", "strategies": [STRATEGY]}]}``; a strategy is ``{"mode", "encoding", "orientation"}``,
-``operator`` its name and version as they were measured.
+JSON: ``{"format": 1, "steps": [{"name", "operator", "strategies": [STRATEGY], "writing_s": {MODE: seconds}}]}``; a strategy is ``{"mode", "encoding",
+"orientation"}``, ``operator`` its name and version as they were measured. ``writing_s`` may be missing.
 """
 
 from __future__ import annotations
 
 import json
+import math
 import os
 import warnings
 from collections.abc import Mapping as ReadOnly
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from lineage_arrays.errors import ArrayLineageError, ModeError
@@ -29,11 +30,16 @@ STRATEGIES_MAX = 100
 
 @dataclass(frozen=True)
 class PlannedStep:
-    """The strategies of a step. ``operator``: the identity of the one that was measured; empty: it is not known."""
+    """The strategies of a step. ``operator``: the identity of the one that was measured; empty: it is not known.
+
+    ``writing_s``: of each mode that writes lineage and was measured, the seconds that a run takes more; questions know from it how long it takes to run
+    the step again.
+    """
 
     name: str
     operator: str
     strategies: tuple[Strategy, ...]
+    writing_s: ReadOnly[Mode, float] = field(default_factory=dict)
 
 
 def write_plan(path: str | os.PathLike[str], steps: Sequence[PlannedStep]) -> None:
@@ -47,6 +53,7 @@ def write_plan(path: str | os.PathLike[str], steps: Sequence[PlannedStep]) -> No
             "name": step.name,
             "operator": step.operator,
             "strategies": [packed_strategy(strategy) for strategy in step.strategies],
+            "writing_s": {str(mode): seconds for mode, seconds in step.writing_s.items()},
         }
         for step in steps
     ]
@@ -87,7 +94,14 @@ def _planned_step(packed: dict[str, Any]) -> PlannedStep:
         raise TypeError("a step whose name or operator is no text")
     if not 0 < len(strategies) <= STRATEGIES_MAX:
         raise ValueError(f"{len(strategies)} strategies of step {name!r:.80}")
-    return PlannedStep(name, operator, tuple(strategy_of(one) for one in strategies))
+    writing_s = {Mode(mode): _seconds(one) for mode, one in packed.get("writing_s", {}).items()}
+    return PlannedStep(name, operator, tuple(strategy_of(one) for one in strategies), writing_s)
+
+
+def _seconds(number: object) -> float:
+    if type(number) not in {int, float} or not 0 <= float(number) < math.inf:  # type: ignore[arg-type] # of the types before
+        raise ValueError(f"{number!r:.80} is no number of seconds")
+    return float(number)  # type: ignore[arg-type] # of the types above
 
 
 def read_document(path: str | os.PathLike[str], what: str) -> Any:
@@ -127,8 +141,8 @@ def strategy_of(packed: dict[str, Any]) -> Strategy:
     )
 
 
-def planned_strategies(operators: ReadOnly[str, Operator]) -> dict[str, tuple[Strategy, ...]]:
-    """The strategies that the plan of ``LINEAGE_ARRAYS_PLAN`` has for steps; none where it is not set.
+def planned_steps(operators: ReadOnly[str, Operator]) -> list[PlannedStep]:
+    """What the plan of ``LINEAGE_ARRAYS_PLAN`` has for steps; nothing where it is not set.
 
     A step whose operator is another one than the plan is about, or can't do what it says, is left out, with a warning: its answers are the
     same by any strategy, and what they cost is not what was planned.
@@ -141,14 +155,14 @@ def planned_strategies(operators: ReadOnly[str, Operator]) -> dict[str, tuple[St
     """
     path = os.environ.get(PLAN_VARIABLE)
     if not path:
-        return {}
+        return []
     try:
         steps = read_plan(path)
     except OSError as error:
         raise ArrayLineageError(
             f"{PLAN_VARIABLE} names {path}, which can't be read ({error}): write it by `lineage arrays plan --save {path}`, or unset it"
         ) from error
-    chosen = {}
+    chosen = []
     for step in steps:
         operator = operators.get(step.name)
         if operator is None:
@@ -160,7 +174,7 @@ def planned_strategies(operators: ReadOnly[str, Operator]) -> dict[str, tuple[St
                 stacklevel=3,
             )
         else:
-            chosen[step.name] = step.strategies
+            chosen.append(step)
     return chosen
 
 

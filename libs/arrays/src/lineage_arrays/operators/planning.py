@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from collections.abc import Mapping as ReadOnly
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias, TypeVar
 
 from lineage_arrays.errors import NoChoiceError
 from lineage_arrays.operators.costs import Costs
 from lineage_arrays.operators.graph import Step
+from lineage_arrays.operators.operator import Mode
 from lineage_arrays.operators.optimiser import GAP, Alternative, Choice, Limits, choose
 from lineage_arrays.operators.plan_files import PlannedStep
 from lineage_arrays.operators.strategies import Strategy
@@ -43,12 +44,30 @@ class Explained:
 
 @dataclass(frozen=True)
 class ExplainedStep:
-    """A step of the plan; ``frequency``: how often queries meet it, beside others. ``operator``: its identity, where it is known."""
+    """A step of the plan; ``frequency``: how often queries meet it, beside others. ``operator``: its identity, where it is known.
+
+    ``writing_s``: as of :class:`PlannedStep`.
+    """
 
     name: str
     frequency: float
     alternatives: tuple[Explained, ...]
     operator: str = ""
+    writing_s: ReadOnly[Mode, float] = field(default_factory=dict)
+
+    @property
+    def rerun_s(self) -> float | None:
+        """Seconds of a question that runs the operator again; None: that was not measured."""
+        reruns = [
+            one.alternative.run_s + one.alternative.query_s
+            for one in self.alternatives
+            if one.alternative.strategy.mode == "blackbox"
+        ]
+        return min(reruns, default=None)
+
+    def reruns(self, one: Explained) -> bool:
+        """Whether a question of the program runs the operator again, as it would read longer by a strategy."""
+        return self.rerun_s is not None and one.alternative.query_s > self.rerun_s
 
 
 @dataclass(frozen=True)
@@ -75,6 +94,7 @@ class Plan:
                 step.name,
                 step.operator,
                 tuple(one.alternative.strategy for one in step.alternatives if one.is_kept),
+                step.writing_s,
             )
             for step in self.steps
         ]
@@ -97,7 +117,13 @@ def explain(costs: Costs, limits: Limits) -> Plan:
         ) from error
     by_step = {step: tuple(_explained(costs, limits, choice, step)) for step in costs.alternatives}
     steps = [
-        ExplainedStep(step.name, costs.workload.get(step, 0.0), explained, costs.operator_of(step))
+        ExplainedStep(
+            step.name,
+            costs.workload.get(step, 0.0),
+            explained,
+            costs.operator_of(step),
+            costs.writing_s[step],
+        )
         for step, explained in by_step.items()
     ]
     return Plan(limits, choice, tuple(steps), tuple(_larger(costs, limits)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lineage_arrays.cells import Cells, Shape
@@ -13,7 +13,7 @@ from lineage_arrays.operators.encodings import Orientation
 from lineage_arrays.operators.graph import Step, Version
 from lineage_arrays.operators.measuring import Sample
 from lineage_arrays.querying import backward, forward
-from lineage_arrays.workflow import Edge, Node, Workflow
+from lineage_arrays.workflow import Node
 
 
 @dataclass(frozen=True)
@@ -46,7 +46,11 @@ def samples_of(version: Version, questions: Sequence[Question]) -> dict[Step, li
     nodes = {step: version.node(step) for step in version.steps}
     steps = {node.number: step for step, node in nodes.items() if step.operator is not None}
     samples: dict[Step, list[Sample]] = {step: [] for step in steps.values()}
-    observed = _observed(version.flow, steps, samples)
+
+    def observed(node: Node, operand: int, mapping: Mapping) -> Mapping:
+        step = steps.get(node.number)
+        return mapping if step is None else _Observed(mapping, operand, samples[step])
+
     for question in questions:
         ends = (
             (question.step,)
@@ -58,32 +62,13 @@ def samples_of(version: Version, questions: Sequence[Question]) -> dict[Step, li
             raise ArrayLineageError(
                 f"{', '.join(foreign)}: a step of another graph than that which ran"
             )
-        first, last = (observed.nodes[nodes[step].number] for step in (ends[0], ends[-1]))
+        first, last = nodes[ends[0]], nodes[ends[-1]]
         cells = Cells.of(first.shape, question.where)
         if isinstance(question, BackQuestion):
-            backward(observed, first, cells)
+            backward(version.flow, first, cells, cross=observed)
         else:
-            forward(observed, first, cells, last)
+            forward(version.flow, first, cells, last, cross=observed)
     return samples
-
-
-def _observed(
-    flow: Workflow, steps: dict[int, Step], samples: dict[Step, list[Sample]]
-) -> Workflow:
-    """A workflow whose operators add the queries that they meet to samples."""
-    nodes: list[Node] = []
-    for node in flow.nodes:
-        step = steps.get(node.number)
-        edges = [
-            Edge(
-                nodes[edge.node.number],
-                edge.mapping if step is None else _Observed(edge.mapping, operand, samples[step]),
-                edge.superset,
-            )
-            for operand, edge in enumerate(node.inputs)
-        ]
-        nodes.append(replace(node, inputs=tuple(edges)))
-    return replace(flow, nodes=nodes)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from lineage_arrays.boxes import written_out
 from lineage_arrays.cells import I64, Shape
 from lineage_arrays.errors import CellError
+from lineage_arrays.operators.deadlines import check_reading
 
 CHUNK = 1 << 20
 """Cells that are compared at once."""
@@ -39,10 +40,15 @@ class Columns:
 
 
 def parts_of(counts: I64) -> Iterator[tuple[int, int]]:
-    """Ranges of items: of their counts so many together as are compared at once; an item with more by itself."""
+    """Ranges of items: of their counts so many together as are compared at once; an item with more by itself.
+
+    Raises:
+        GivenUpError: the time for reading is up.
+    """
     ends = np.cumsum(counts)
     begin = 0
     while begin < len(counts):
+        check_reading()
         before = int(ends[begin - 1]) if begin else 0
         end = max(begin + 1, int(np.searchsorted(ends, before + CHUNK, side="right")))
         yield begin, end

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
 from lineage_arrays.mappings import AllToAll, Choice, Mapping
+from lineage_arrays.operators.deadlines import check_reading
 from lineage_arrays.operators.encodings import (
     Encoding,
     Orientation,
@@ -95,27 +98,34 @@ class MappingFunctions(ToOperand):
         """
         return self.checked(self.operator, self.operator.mapping(self.operand, self.shapes))
 
+    @property
+    def is_at_once(self) -> bool:
+        """Whether whole sets of cells are mapped by one call.
+
+        Raises:
+            ModeError: the operator's mapping is one of other arrays.
+        """
+        return self._at_once is not None
+
     def backward(self, cells: Cells) -> Cells:
         if self._at_once is not None:
             return self._at_once.backward(cells)
-        return Cells.union(
-            self.source,
-            (
-                Cells.of(self.source, self.operator.map_b(tuple(cell), self.operand, self.shapes))
-                for cell in cells.coordinates().tolist()
-            ),
-        )
+        return self._called(self.operator.map_b, cells, self.source)
 
     def forward(self, cells: Cells) -> Cells:
         if self._at_once is not None:
             return self._at_once.forward(cells)
-        return Cells.union(
-            self.target,
-            (
-                Cells.of(self.target, self.operator.map_f(tuple(cell), self.operand, self.shapes))
-                for cell in cells.coordinates().tolist()
-            ),
-        )
+        return self._called(self.operator.map_f, cells, self.target)
+
+    def _called(self, function: Callable[..., Any], cells: Cells, shape: Shape) -> Cells:
+        """What a function of coordinates gives, of a call for each cell."""
+
+        def parts() -> Iterator[Cells]:
+            for cell in cells.coordinates().tolist():
+                check_reading()
+                yield Cells.of(shape, function(tuple(cell), self.operand, self.shapes))
+
+        return Cells.union(shape, parts())
 
     def as_ranges(self, cells_max: int, pairs_max: int) -> RangeTable | None:
         """What the functions say of all cells, as a table that needs them no more.
@@ -182,51 +192,83 @@ class PayloadFunction(ToOperand):
 
         Raises:
             ModeError: it is one of other arrays.
+            GivenUpError: the time for reading is up.
         """
+        check_reading()
         return self.checked(
             self.operator, self.operator.mapping_p(payload, self.operand, self.shapes)
         )
 
     def __call__(self, position: int, payload: bytes) -> Cells:
-        """The cells that an output position with a payload was made from."""
+        """The cells that an output position with a payload was made from.
+
+        Raises:
+            GivenUpError: the time for reading is up.
+        """
+        check_reading()
         shape = self.target
         cell = tuple(int(axis) for axis in np.unravel_index(position, shape)) if shape else ()
         cells = self.operator.map_p(cell, payload, self.operand, self.shapes)
         return Cells.of(self.source, cells)
 
 
+WRITING = (Mode.COMP, Mode.PAY, Mode.FULL)
+"""Modes in which a run writes lineage, the one that writes least first."""
+
+
 class ReExecution:
     """One run of an operator, which runs again in tracing mode when a query needs it (section V.B of the paper).
 
-    This object keeps what it writes: a second query runs nothing.
+    This object keeps what it writes: a second query runs nothing. ``seconds``: of the runs in each mode that there were.
     """
 
     def __init__(self, operator: Operator, inputs: tuple[AnyArray, ...], output: AnyArray) -> None:
-        self._operator = operator
+        self.operator = operator
+        self.shapes = Shapes(tuple(array.shape for array in inputs), output.shape)
+        self.seconds: dict[Mode, float] = {}
         self._inputs = inputs
         self._output = output
+        self._in_mode: dict[Mode, list[Mapping]] = {}
 
     @functools.cached_property
+    def modes(self) -> tuple[Mode, ...]:
+        """The modes in which it may run again, the one that writes least first; none, where functions say all that is known."""
+        supported = self.operator.supported_modes()
+        return tuple(mode for mode in WRITING if mode in supported)
+
+    @property
     def mappings(self) -> list[Mapping]:
-        """The mapping of each operand.
+        """The mapping of each operand, by the mode that writes least.
+
+        Raises:
+            ModeError: as :meth:`in_mode`.
+        """
+        if not self.modes:
+            operands = range(len(self._inputs))
+            return [MappingFunctions(self.shapes, n, self.operator) for n in operands]
+        return self.in_mode(self.modes[0])
+
+    def in_mode(self, mode: Mode, clock: Callable[[], float] = time.perf_counter) -> list[Mapping]:
+        """The mapping of each operand, by a run in one of its modes.
 
         Raises:
             ModeError: the operator gives another output than it gave.
         """
-        supported = self._operator.supported_modes()
-        # The mode that writes least first.
-        mode = next((mode for mode in (Mode.COMP, Mode.PAY, Mode.FULL) if mode in supported), None)
-        shapes = Shapes(tuple(array.shape for array in self._inputs), self._output.shape)
-        if mode is None:
-            return [MappingFunctions(shapes, n, self._operator) for n in range(len(self._inputs))]
-        strategy = Strategy(mode)
-        output, ways = run_once(self._operator, self._inputs, (strategy,))
-        if not same_values(output, self._output):
-            name = self._operator.name or type(self._operator).__name__
-            raise ModeError(
-                f"{name} gives another output when it is run again: keep what it writes ({mode})"
-            )
-        return [operand_ways[0] for operand_ways in ways]
+        if mode not in self._in_mode:
+            begin = clock()
+            output, ways = run_once(self.operator, self._inputs, (Strategy(mode),))
+            if not same_values(output, self._output):
+                name = self.operator.name or type(self.operator).__name__
+                raise ModeError(
+                    f"{name} gives another output when it is run again: keep what it writes ({mode})"
+                )
+            self._in_mode[mode] = [operand_ways[0] for operand_ways in ways]
+            self.seconds[mode] = clock() - begin
+        return self._in_mode[mode]
+
+    def has_run_in(self, mode: Mode) -> bool:
+        """Whether a query in this mode needs no run any more."""
+        return mode in self._in_mode
 
 
 @dataclass(frozen=True)
@@ -256,11 +298,15 @@ class Options:
     def target(self) -> Shape:
         return self.ways[0].target
 
+    def towards(self, direction: Orientation) -> Mapping:
+        """The one that suits a direction."""
+        return min(self.ways, key=lambda way: _rank(way, direction))
+
     def backward(self, cells: Cells) -> Cells:
-        return min(self.ways, key=lambda way: _rank(way, Orientation.BACKWARD)).backward(cells)
+        return self.towards(Orientation.BACKWARD).backward(cells)
 
     def forward(self, cells: Cells) -> Cells:
-        return min(self.ways, key=lambda way: _rank(way, Orientation.FORWARD)).forward(cells)
+        return self.towards(Orientation.FORWARD).forward(cells)
 
 
 def stored_bytes(way: Mapping) -> int:

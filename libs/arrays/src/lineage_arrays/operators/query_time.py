@@ -1,0 +1,318 @@
+"""How a question crosses each step: by reading what is kept of its lineage, or by running its operator again (section VII.C of the paper).
+
+Where reading is estimated to take longer than re-execution the operator runs again; and as estimates err, a reading that has taken as long
+as the re-execution is estimated to take is given up for it. So a question takes about twice as long as re-execution alone, at worst. Either
+way gives the same cells; where the operator does not give the same output and the same lineage again, what is kept answers.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Iterable, Iterator
+from collections.abc import Mapping as ReadOnly
+from dataclasses import dataclass, field
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.claims import StepWay
+from lineage_arrays.errors import GivenUpError, ModeError
+from lineage_arrays.mappings import Choice, Mapping
+from lineage_arrays.operators.deadlines import give_up_after
+from lineage_arrays.operators.encodings import Orientation
+from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator
+from lineage_arrays.operators.operator import Mode
+from lineage_arrays.operators.strategies import WRITING, Again, ReExecution, Strategy
+from lineage_arrays.workflow import Node
+from lineage_core.tracing.budget import BudgetError
+
+By: TypeAlias = Literal["auto", "stored", "rerun"]
+"""How a question crosses the operators: in the quicker way; by what is kept, where something is; by running each one again."""
+BYS: tuple[By, ...] = ("auto", "stored", "rerun")
+
+GUARD_MIN_S = 1e-3
+"""A reading is given no less than that: below it the clock says little."""
+SPARE_CELLS_MAX = 1 << 22
+"""Output cells times operands up to which region pairs are written by an operator that has another mode: each takes some hundred bytes."""
+COMPARED = 3
+"""Cells whose lineage by what is kept and by re-execution is compared before re-execution answers: at both ends and in between."""
+
+
+@dataclass
+class StepTimes:
+    """What is known from earlier runs about how long one operator takes.
+
+    ``writing_s``: of a mode, how much longer a run takes that writes in it, as strategies were measured. ``tracing_s``: of a mode, seconds of a
+    run in it and the cells of that run's arrays.
+    """
+
+    writing_s: dict[Mode, float] = field(default_factory=dict)
+    tracing_s: dict[Mode, tuple[float, int]] = field(default_factory=dict)
+
+
+@dataclass
+class StepRun:
+    """One run of an operator, as questions about it need it.
+
+    ``run_s``: seconds that it took; ``wrote``: the modes in which it wrote lineage meanwhile. ``refused``: why it can't run again; empty: nobody knows of
+    a reason.
+    """
+
+    name: str
+    again: ReExecution
+    run_s: float
+    wrote: frozenset[Mode]
+    times: StepTimes
+    clock: Clock = time.perf_counter
+    refused: str = ""
+
+    def __post_init__(self) -> None:
+        operands = range(len(self.again.shapes.inputs))
+        self.estimators = [Estimator(self.again.operator, self.clock) for _ in operands]
+        if len(self.wrote) == 1:
+            self._learn(next(iter(self.wrote)), self.run_s)
+
+    @property
+    def cells(self) -> int:
+        """Cells of all its arrays."""
+        shapes = (*self.again.shapes.inputs, self.again.shapes.output)
+        return sum(map(math.prod, shapes))
+
+    def _learn(self, mode: Mode, seconds: float) -> None:
+        self.times.tracing_s[mode] = (seconds, self.cells)
+
+    def mappings_in(self, mode: Mode) -> list[Mapping]:
+        """The mapping of each operand by a run in a mode; the time of the run is known from now on.
+
+        Raises:
+            ModeError: the operator gives another output than it gave.
+        """
+        is_new = not self.again.has_run_in(mode)
+        mappings = self.again.in_mode(mode, self.clock)
+        if is_new:
+            self._learn(mode, self.again.seconds[mode])
+        return mappings
+
+    def modes(self) -> Iterator[Mode]:
+        """Those in which it may run again: the one that writes least, and others of which it is known what they take, and that have room."""
+        shapes = self.again.shapes
+        has_room = math.prod(shapes.output) * len(shapes.inputs) <= SPARE_CELLS_MAX
+        for mode in self.again.modes:
+            is_known = mode in self.times.tracing_s or mode in self.times.writing_s
+            if mode is self.again.modes[0] or (is_known and has_room):
+                yield mode
+
+    def tracing_s(self, mode: Mode) -> float:
+        """Seconds that a run in a mode takes, about."""
+        if self.again.has_run_in(mode):
+            return 0.0
+        if mode in self.times.tracing_s:
+            seconds, cells = self.times.tracing_s[mode]
+            return seconds * self.cells / cells if cells else seconds
+        given = self.times.writing_s
+        if mode in given:
+            written_s = sum(given.get(wrote, 0.0) for wrote in self.wrote)
+            return max(self.run_s - written_s, 0.0) + given[mode]
+        return self.run_s + math.prod(self.again.shapes.output) * WRITTEN_CELL_S
+
+    def rerun(self, operand: int, direction: Orientation, cells: Cells) -> tuple[float, Mode]:
+        """The quickest re-execution of an operator that has a mode to write in: seconds, and this mode."""
+        seconds = {mode: self._rerun_s(mode, operand, direction, cells) for mode in self.modes()}
+        mode = min(seconds, key=lambda one: seconds[one])
+        return seconds[mode], mode
+
+    def _rerun_s(self, mode: Mode, operand: int, direction: Orientation, cells: Cells) -> float:
+        estimator = self.estimators[operand]
+        if self.again.has_run_in(mode):
+            return estimator.read_s(self.mappings_in(mode)[operand], direction, cells)
+        target = self.again.shapes.output
+        return self.tracing_s(mode) + estimator.traced_s(mode, target, direction, cells)
+
+
+@dataclass
+class Crossings:
+    """The ways in which one question crosses the steps of a run. ``runs``: by the number of the step's node."""
+
+    runs: ReadOnly[int, StepRun]
+    by: By = "auto"
+    clock: Clock = time.perf_counter
+    ways: list[StepWay] = field(default_factory=list)
+
+    def __call__(self, node: Node, operand: int, mapping: Mapping) -> Mapping:
+        run = self.runs.get(node.number)
+        # With all that took part in a choice a question crosses another mapping than the operator's.
+        if run is None or not run.again.modes or mapping is not node.inputs[operand].mapping:
+            return mapping
+        return _Crossing(self, run, operand, mapping)
+
+    def answer(
+        self, run: StepRun, operand: int, mapping: Mapping, direction: Orientation, cells: Cells
+    ) -> Cells:
+        """The cells beyond a step."""
+        if not cells:
+            return ask(mapping, direction, cells)
+        is_stored = not isinstance(_kept(mapping), Again)
+        way = _Way(self, run, operand, mapping, direction, cells)
+        if self.by == "stored" and is_stored:
+            return way.read("requested")
+        if self.by == "rerun" or not is_stored:
+            return way.run_again("requested" if is_stored else "nothing else is kept")
+        return way.quicker()
+
+
+@dataclass(frozen=True)
+class _Crossing:
+    """A mapping of an operator that a question crosses in one of its ways."""
+
+    crossings: Crossings
+    run: StepRun
+    operand: int
+    mapping: Mapping
+
+    @property
+    def source(self) -> Shape:
+        return self.mapping.source
+
+    @property
+    def target(self) -> Shape:
+        return self.mapping.target
+
+    def backward(self, cells: Cells) -> Cells:
+        return self._answer(Orientation.BACKWARD, cells)
+
+    def forward(self, cells: Cells) -> Cells:
+        return self._answer(Orientation.FORWARD, cells)
+
+    def _answer(self, direction: Orientation, cells: Cells) -> Cells:
+        return self.crossings.answer(self.run, self.operand, self.mapping, direction, cells)
+
+
+@dataclass
+class _Way:
+    """A question at a step."""
+
+    crossings: Crossings
+    run: StepRun
+    operand: int
+    mapping: Mapping
+    direction: Orientation
+    cells: Cells
+
+    def __post_init__(self) -> None:
+        self._begin = self.crossings.clock()
+        estimator = self.run.estimators[self.operand]
+        self._read_s = estimator.read_s(self.mapping, self.direction, self.cells)
+        self._rerun_s, self._mode = self.run.rerun(self.operand, self.direction, self.cells)
+
+    def read(self, why: str) -> Cells:
+        """By what is kept."""
+        found = ask(self.mapping, self.direction, self.cells)
+        self._say("stored", why)
+        return found
+
+    def run_again(self, why: str) -> Cells:
+        """By re-execution.
+
+        Raises:
+            ModeError: the operator gives another output than it gave.
+        """
+        mapping = self.run.mappings_in(self._mode)[self.operand]
+        found = ask(mapping, self.direction, self.cells)
+        self._say("rerun", why)
+        return found
+
+    def quicker(self) -> Cells:
+        """In the way that takes less time, and after a reading that takes longer than was thought in the other one."""
+        if self.run.refused:
+            return self.read(f"can't run again: {self.run.refused}")
+        if self._read_s > self._rerun_s:
+            return self._run_again_or_read("reading would take longer")
+        try:
+            with give_up_after(max(self._rerun_s, GUARD_MIN_S), self.crossings.clock):
+                return self.read("running again would take longer")
+        except GivenUpError:
+            return self._run_again_or_read("reading was given up, as it took longer")
+
+    def _run_again_or_read(self, why: str) -> Cells:
+        try:
+            mapping = self.run.mappings_in(self._mode)[self.operand]
+            found = ask(mapping, self.direction, self.cells)
+            self.run.refused = self._difference(mapping, found)
+            if not self.run.refused:
+                self._say("rerun", why)
+                return found
+        except BudgetError:
+            raise
+        except Exception as error:
+            # Whatever the operator raises now: what is kept answers.
+            self.run.refused = f"{type(error).__name__}: {error}"
+        return self.read(f"can't run again: {self.run.refused}")
+
+    def _difference(self, again: Mapping, found: Cells) -> str:
+        """Where what is kept says something else of a few output cells than the answer of re-execution does; empty: it does not."""
+        if self.direction is Orientation.BACKWARD:
+            differ = (
+                at
+                for at in _few(self.cells)
+                if self._kept_of(at) != again.backward(Cells.at(again.target, [at]))
+            )
+        else:
+            reached = {*_few(found), *_few(Cells.whole(again.target))}
+            differ = (
+                at
+                for at in reached
+                if found.has(np.array([at]))[0]
+                != self.cells.has(self._kept_of(at).positions()).any()
+            )
+        at = next(differ, None)
+        if at is None:
+            return ""
+        return f"of output cell {at} it writes something else ({self._mode}) than what is kept"
+
+    def _kept_of(self, output: int) -> Cells:
+        return self.mapping.backward(Cells.at(self.mapping.target, [output]))
+
+    def _say(self, by: Literal["stored", "rerun"], why: str) -> None:
+        took_s = self.crossings.clock() - self._begin
+        self.crossings.ways.append(
+            StepWay(
+                self.run.name, self.operand, "backward" if self.direction is Orientation.BACKWARD else "forward",
+                by, why, self._read_s, self._rerun_s, took_s, str(self._mode),
+            )
+        )  # fmt: skip
+
+
+def _few(cells: Cells) -> list[int]:
+    """Positions of a few cells, as far from each other as goes."""
+    positions = cells.positions()
+    if not len(positions):
+        return []
+    ends = np.linspace(0, len(positions) - 1, min(COMPARED, len(positions))).astype(np.int64)
+    return [int(at) for at in positions[ends]]
+
+
+def ask(mapping: Mapping, direction: Orientation, cells: Cells) -> Cells:
+    """What a mapping answers in a direction."""
+    backward = direction is Orientation.BACKWARD
+    return mapping.backward(cells) if backward else mapping.forward(cells)
+
+
+def _kept(mapping: Mapping) -> Mapping:
+    return mapping.witness if isinstance(mapping, Choice) else mapping
+
+
+def written_by(strategies: Iterable[Strategy]) -> frozenset[Mode]:
+    """The modes in which a run with strategies writes lineage."""
+    return frozenset(strategy.mode for strategy in strategies if strategy.mode in WRITING)
+
+
+def check_by(by: str) -> None:
+    """Refuse another word.
+
+    Raises:
+        ModeError: it is none of the ways of a question.
+    """
+    if by not in BYS:
+        raise ModeError(f"by={by!r}: one of {', '.join(BYS)}")
