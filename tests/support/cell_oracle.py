@@ -19,6 +19,11 @@ def drawn(array: npt.NDArray[Any], random: np.random.Generator) -> list[Any]:
     if kind in "iu":
         low, high = int(array.min(initial=0)), int(array.max(initial=3)) + 1
         return [int(one) for one in random.integers(low, high, 4)]
+    if kind in "US":
+        return [
+            array.dtype.type(text) if kind == "U" else text.encode()
+            for text in ("", "b", "Z.", "a b", "7")
+        ]
     draws: list[Any] = [float(one) for one in random.normal(0, 3, 4)]
     return [*draws, float("nan")]
 
@@ -38,7 +43,7 @@ def dependences(
                 tried[at].reshape(-1)[cell] = value
                 try:
                     after = np.asarray(function(*tried))
-                except (IndexError, ValueError, np.linalg.LinAlgError):
+                except (IndexError, TypeError, ValueError, np.linalg.LinAlgError):
                     continue
                 if after.shape != before.shape:
                     changes[cell] = True

@@ -39,6 +39,8 @@ class Case:
                 made.append(random.random(shape) < 0.5)
             elif dtype.kind in "iu":
                 made.append(random.integers(0, 3, shape).astype(dtype))
+            elif dtype.kind in "US":
+                made.append(random.choice(["ab", "B.", "7", "a.b"], shape).astype(dtype))
             else:
                 made.append(random.normal(0, 2, shape).astype(dtype))
         return made
@@ -234,6 +236,19 @@ PLAIN: list[Case] = [
     *each((np.unique_all, np.unique_counts, np.unique_inverse), lambda f, x: f(x).values, (4,), dtypes=(int,), exact=False),
     *each((np.polyadd, np.polysub, np.polymul), lambda f, x, y: f(x, y), (3,), (2,), exact=False),
     *of(np.polydiv, lambda x, y: np.polydiv(x, y)[0], (3,), (2,), exact=False),
+    # Texts.
+    *each((np.strings.capitalize, np.strings.lower, np.strings.upper, np.strings.swapcase, np.strings.title, np.strings.encode),
+          lambda f, x: f(x), (2, 2), dtypes=("U3",)),
+    *of(np.strings.decode, np.strings.decode, (3,), dtypes=("S3",)),
+    *each((np.strings.translate,), lambda f, x: f(x, str.maketrans("ab", "yz")), (3,), dtypes=("U3",)),
+    *each((np.strings.expandtabs, np.strings.zfill, np.strings.multiply), lambda f, x, y: f(x, y + 1), (2, 1), (2,), dtypes=("U3", int)),
+    *of(np.strings.mod, lambda x, y: np.strings.mod(np.strings.add(x, "%s"), y), (2,), (2,), dtypes=("U3", int)),
+    *each((np.strings.partition, np.strings.rpartition), lambda f, x, y: f(x, y)[2], (2, 1), (2,), dtypes=("U3", "U2")),
+    *each((np.strings.center, np.strings.ljust, np.strings.rjust), lambda f, x, y: f(x, y + 3, "-"), (3,), (3,), dtypes=("U3", int)),
+    *of(np.strings.replace, np.strings.replace, (2, 1), (2,), (2,), dtypes=("U3", "U1", "U2")),
+    *of(np.char.join, np.char.join, (2,), (2,), dtypes=("U1", "U3")),
+    *each((np.char.equal, np.char.not_equal, np.char.less, np.char.less_equal, np.char.greater, np.char.greater_equal),
+          lambda f, x, y: f(x, y), (2, 1), (2,), dtypes=("U3", "U3")),
     # Indexing.
     *of(None, lambda x: x[1:3, ::2], (4, 5)),
     *of(None, lambda x: x[::-2, None, 1], (5, 3)),
@@ -259,6 +274,9 @@ CHOOSING: list[Case] = [
     *each((np.max, np.argmin), lambda f, x: f(x), S),
     *each((np.max,), lambda f, x: f(x, axis=(0, 2), keepdims=True), CUBE),
     *of(np.max, lambda x: np.maximum.reduce(x, axis=1), S),
+    *each((np.emath.sqrt, np.emath.log, np.emath.log2, np.emath.log10, np.emath.arccos, np.emath.arcsin, np.emath.arctanh),
+          lambda f, x: f(x), (2, 3)),
+    *each((np.emath.power, np.emath.logn), lambda f, x, y: f(x, y), (3, 1), (2,)),
     *each((np.sort, np.argsort), lambda f, x: f(x, axis=0), S),
     *each((np.sort, np.argsort), lambda f, x: f(x, axis=None), S),
     *of(np.nonzero, lambda x: np.nonzero(x > 0)[1], S),

@@ -12,6 +12,7 @@ import pytest
 
 from lineage_arrays import Recording, UntracedError
 from lineage_arrays.functions.coverage import coverage_of, page, public_functions
+from lineage_arrays.functions.submodules import SUBMODULES
 from tests.unit.arrays.test_numpy_functions import CHOOSING, PLAIN, traces
 
 pytestmark = pytest.mark.unit
@@ -24,6 +25,7 @@ def test_page_is_up_to_date() -> None:
     written = PAGE.read_text(encoding="utf-8").splitlines()
     assert [line for line in page().splitlines() if line not in written] == []
     names = {name for name, _ in public_functions()}
+    names |= {module.prefix + name for module in SUBMODULES for name in module.names()}
     assert all(sum(line.startswith(f"| `{name}` |") for line in written) == 1 for name in names)
 
 

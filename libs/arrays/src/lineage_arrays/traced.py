@@ -27,6 +27,7 @@ from lineage_arrays.calls import (
 from lineage_arrays.carrying import Carried, arrived, carried, origin_of
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
+from lineage_arrays.functions.points import check_points
 from lineage_arrays.functions.table import (
     CREATING,
     GIVING_SIZES,
@@ -124,6 +125,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             kind = type(argument)
             if kind not in _OWN_KINDS and is_of_others(kind, "__array_ufunc__", ufunc):
                 return NotImplemented
+        check_points()
         out = kwargs.pop("out", None)
         call = Call(ufunc, args, kwargs)
         flow = self.flow if out is None else flow_of([*call.operands, *operands(out)])

@@ -40,6 +40,11 @@ def _folders(*packages: str) -> tuple[str, ...]:
 
 
 _INTERNAL = (_HOME, _NUMPY, *_folders("scipy"))
+_GIVES_SIZES = (
+    os.path.join(_NUMPY, "ma", ""),
+    os.path.join(_NUMPY, "lib", "_arrayterator_impl"),
+)
+"""Parts of NumPy that read sizes to give them to the program: masks without a protocol, `Arrayterator`."""
 _LIBRARIES = (*_INTERNAL, *_folders("xarray", "dask", "distributed", "toolz"))
 _LOOKS_FOR_SHAPES = frozenset({"is_arraylike", "is_duck_array", "meta_from_array"})
 """Functions of Dask and xarray that look whether there is a shape, or cut an array without cells out of another one."""
@@ -277,7 +282,9 @@ class Workflow:
             reader: the code: that of NumPy, SciPy and this package keeps it for itself, and some looks whether there is a shape alone.
         """
         path = reader.co_filename
-        if not node.decided_axes or path.startswith(_INTERNAL):
+        if not node.decided_axes:
+            return
+        if path.startswith(_INTERNAL) and not path.startswith(_GIVES_SIZES):
             return
         if not (reader.co_name in _LOOKS_FOR_SHAPES and _is_library(path)):
             self.leak(f"{how} of an array whose size values decided")

@@ -219,7 +219,47 @@ def extracting(call: Call) -> Result | Results:
     return Result(value, inputs, FIRST_AXIS if isinstance(condition, Operand) else NO_AXES)
 
 
+_COMPLEX = (np.complex64, np.complex128)
+"""Types that ``numpy.emath`` leaves as they are, whatever the values."""
+
+
+def real_or_complex(count: int, names: tuple[str, ...]) -> Handler:
+    """A function of ``numpy.emath``, cell by cell: one cell outside of the real function's domain makes all cells complex, and their last digits others.
+
+    Args:
+        count: of arrays in front.
+        names: of the parameters that take them.
+    """
+    lay = elementwise.by_cell(count, names)
+
+    def handler(call: Call) -> Result | Results:
+        laid = lay(call)
+        if isinstance(laid, Results):
+            raise AssertionError("one array is the result")
+        return Result(
+            laid.value, [_typed_by_values(part, laid.value.shape) for part in laid.inputs]
+        )
+
+    return handler
+
+
+def _typed_by_values(part: Input, target: Shape) -> Input:
+    array = part.operand.current
+    if array.dtype.type in _COMPLEX:
+        return part
+    return part._replace(mapping=Choice(part.mapping, AllToAll(array.shape, target)))
+
+
 TABLE: dict[Callable[..., Any], Handler] = {
+    **dict.fromkeys(
+        (
+            np.emath.sqrt, np.emath.log, np.emath.log2, np.emath.log10, np.emath.arccos, np.emath.arcsin,
+            np.emath.arctanh,
+        ),
+        real_or_complex(1, ("x",)),
+    ),
+    np.emath.power: real_or_complex(2, ("x", "p")),
+    np.emath.logn: real_or_complex(2, ("n", "x")),
     np.sort: sorting,
     np.argsort: sorting,
     np.where: where,
@@ -233,4 +273,4 @@ TABLE: dict[Callable[..., Any], Handler] = {
     np.take_along_axis: taking,
     np.extract: extracting,
     np.compress: extracting,
-}
+}  # fmt: skip

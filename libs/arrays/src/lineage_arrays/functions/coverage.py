@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 
@@ -14,20 +13,11 @@ from lineage_arrays.functions import (
     products,
     rearranging,
     reductions,
+    texts,
     transforms,
 )
+from lineage_arrays.functions.submodules import LAID, LEAVING, SUBMODULES, Coverage
 from lineage_arrays.functions.table import HANDLERS, LEAKING, WITHOUT_VALUES
-
-Kind: TypeAlias = Literal["exact", "chosen", "superset", "refused", "leaves", "no lineage"]
-
-
-@dataclass(frozen=True)
-class Coverage:
-    """Of one function: how it is traced, and which cells a result's cell has, or what to do instead."""
-
-    kind: Kind
-    cells: str
-
 
 _AMONG = Coverage("superset", "the cell, and all cells that it is looked up among")
 _ALL = Coverage("superset", "all cells of each operand")
@@ -67,7 +57,8 @@ _COVERAGE_BY_FUNCTION: dict[Callable[..., Any], Coverage] = {
 
 _OF_TABLES: tuple[tuple[dict[Callable[..., Any], Any], Coverage], ...] = (
     (rearranging.TABLE, Coverage("exact", "the one cell that it is; none where it is filled in")),
-    (elementwise.TABLE, Coverage("exact", "the cell of each operand that broadcasting lays there")),
+    (elementwise.TABLE, LAID),
+    (texts.TABLE, LAID),
     (reductions.TABLE, _LANES),
     (products.TABLE, Coverage("exact", "the row, column or axis that is summed over")),
     (choosing.TABLE, Coverage("chosen", "the cell that was chosen")),
@@ -94,7 +85,7 @@ def coverage_of(function: Callable[..., Any]) -> Coverage:
     """How a function of NumPy is traced."""
     if isinstance(function, np.ufunc):
         if function.signature is None:
-            return Coverage("exact", "the cell of each operand that broadcasting lays there")
+            return LAID
         if function in (np.matmul, np.vecdot, np.matvec, np.vecmat):
             return Coverage("exact", "the row, column or axis that is summed over")
         return Coverage("refused", _ENDS)
@@ -105,7 +96,7 @@ def coverage_of(function: Callable[..., Any]) -> Coverage:
     if function in WITHOUT_VALUES:
         return Coverage("no lineage", "it looks at shapes and types alone")
     if function in LEAKING or function in _CONVERTING:
-        return Coverage("leaves", "values leave: traces of what is made of them say so")
+        return LEAVING
     if function is np.copyto:
         return Coverage("exact", "into a traced array: the one cell that it is")
     if not hasattr(function, "__wrapped__") or function is np.printoptions:
@@ -122,6 +113,9 @@ def public_functions() -> Iterator[tuple[str, Callable[..., Any]]]:
                 yield prefix + name, function
 
 
+_HEADS = ("| function | lineage | cells, or what to do instead |", "|---|---|---|")
+
+
 def page() -> str:
     """The reference page."""
     lines = [
@@ -133,12 +127,16 @@ def page() -> str:
         "*Refused*: an error that says what to do instead. *Leaves*: values leave the recording. `out=` and `where=` are refused, but for",
         "`out=` of a traced array (by name, of the result's shape and type; a universal function casts). `python -m lineage_arrays.functions.coverage` writes this page.",
         "",
-        "| function | lineage | cells, or what to do instead |",
-        "|---|---|---|",
+        *_HEADS,
     ]
     for name, function in public_functions():
         coverage = coverage_of(function)
-        lines.append(f"| `{name}` | {coverage.kind} | {coverage.cells} |")
+        lines.append(coverage.line(name))
+    for submodule in SUBMODULES:
+        lines += ["", f"## {submodule.title}", "", submodule.text, "", *_HEADS]
+        lines += [
+            submodule.coverage(name).line(submodule.prefix + name) for name in submodule.names()
+        ]
     lines += [
         "",
         "## Beside functions",
@@ -153,7 +151,6 @@ def page() -> str:
         "| `x[indices] = y` with traced `indices` | superset | the cell of before or of `y`, and all indices |",
         "| `ufunc.reduce`, `ufunc.accumulate`, `ufunc.outer` | exact | as `sum`, `cumsum`, `outer` |",
         "| `ufunc.at`, `ufunc.reduceat` | refused | `np.bincount`, slices |",
-        "| `np.lib.stride_tricks.sliding_window_view(x, n)` | exact | the one cell that it is |",
         "| `np.full_like(x, 3)`, `np.asarray(y, like=x)` of plain values | no lineage | it makes plain arrays |",
         "| `x.flat` | exact | of an array in one piece, as `x.ravel()`; of others refused |",
         "| `x.view(dtype)`, `x.data`, `x.ctypes` | refused | `np.asarray(x)` ends its lineage |",

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
-from lineage_arrays.calls import Call, Handler, Result, Results, no_operands
+from lineage_arrays.calls import Call, Handler, Result, Results, as_array, no_operands
 from lineage_arrays.mappings import AllToAll, Gather, cell_by_cell, leading_axes
 from lineage_arrays.workflow import AnyArray, Input, Operand
 
@@ -21,17 +21,23 @@ def by_cell(count: int, names: tuple[str, ...], superset: str = "") -> Handler:
         arrays = [*call.args[:count], *(call.kwargs[name] for name in names if name in call.kwargs)]
         rest = {key: value for key, value in call.kwargs.items() if key not in names}
         no_operands(call, call.args[count:], rest)
-        value = call.array()
-        return Result(
-            value,
-            [
-                Input(operand, cell_by_cell(operand.current.shape, value.shape), superset)
-                for operand in arrays
-                if isinstance(operand, Operand)
-            ],
-        )
+        result = call.run()
+        if isinstance(result, tuple):
+            return Results([_laid(arrays, as_array(value), superset) for value in result])
+        return _laid(arrays, as_array(result), superset)
 
     return handler
+
+
+def _laid(arrays: Sequence[Any], value: AnyArray, superset: str) -> Result:
+    return Result(
+        value,
+        [
+            Input(operand, cell_by_cell(operand.current.shape, value.shape), superset)
+            for operand in arrays
+            if isinstance(operand, Operand)
+        ],
+    )
 
 
 def where(call: Call) -> Result | Results:

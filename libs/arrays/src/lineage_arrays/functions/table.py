@@ -14,6 +14,7 @@ from lineage_arrays.functions import (
     products,
     rearranging,
     reductions,
+    texts,
     transforms,
 )
 
@@ -24,6 +25,7 @@ HANDLERS: dict[Callable[..., Any], Handler] = {
     **reductions.TABLE,
     **products.TABLE,
     **choosing.TABLE,
+    **texts.TABLE,
 }
 
 WITHOUT_VALUES = frozenset(
