@@ -1,9 +1,11 @@
-"""What lineage of array cells costs: python -m benchmarks.arrays {numpy,astronomy,genomics,microbenchmark,libraries,pictures}.
+"""What lineage of array cells costs: python -m benchmarks.arrays NAME.
 
 numpy: the built-in operators of the astronomy workflow as plain NumPy code, plain and recorded. astronomy: the workflow with
-each strategy of its UDFs. genomics: the paper's other workflow. microbenchmark: region pairs in each encoding. libraries: a catalogue of stars by
-photutils, astroscrappy and scikit-image as they are. pictures: draws traces of the workflows into docs/images/benchmarks. Runs take turns, plain and recorded (A B B A). Each
-prints a JSON line for each row; a row says whether its answers are those of the definition or of re-execution.
+each strategy of its UDFs. genomics: the paper's other workflow. microbenchmark: region pairs in each encoding. spatial: the same points by
+spatial indexes that are not used. kinds: ranges of kinds of operators, and range queries over 10^8 associations. solver: the optimiser over
+drawn costs. libraries: a catalogue of stars by photutils, astroscrappy and scikit-image as they are. pictures: draws traces of the workflows into
+docs/images/benchmarks. Runs take turns, plain and recorded (A B B A). Each prints one JSON line; parts of it are shown on stderr as
+they are measured. ``same`` says whether all answers are those of the definition or of re-execution.
 """
 
 from __future__ import annotations
@@ -16,10 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.arrays.astronomy import SHAPE
+from benchmarks.arrays.figures import row_of
 from benchmarks.arrays.genomics import REPLICAS
+from benchmarks.arrays.kinds import kinds_row
 from benchmarks.arrays.microbenchmark import micro_rows
+from benchmarks.arrays.solving import solver_row
+from benchmarks.arrays.spatial import spatial_rows
 from benchmarks.arrays.workflows import astronomy_rows, genomics_rows, numpy_row
 from benchmarks.provenance import provenance
+from benchmarks.row import put_out
 
 PICTURES = Path(__file__).resolve().parents[2] / "docs/images/benchmarks"
 SQUARE = (512, 512)
@@ -28,17 +35,25 @@ SMALLER = (40, 120)
 """Of exposures with region pairs of each cell: those of the whole ones take gigabytes."""
 
 
-def rows(name: str, pairs: int) -> Iterator[dict[str, Any]]:
-    """The rows of a benchmark."""
+SIZE, ASSOCIATIONS = 1000, 10**8
+"""Cells on each axis of the kinds of operators, and associations of range queries."""
+OPERATORS, STRATEGIES, DRAWS = 100, 12, 30
+"""Of the solver."""
+
+
+def parts(name: str, pairs: int) -> Iterator[dict[str, Any]]:
+    """The parts of a benchmark's row."""
     kinds: dict[str, Callable[[], Iterator[dict[str, Any]]]] = {
         "numpy": lambda: iter([numpy_row(SHAPE, pairs)]),
         "astronomy": lambda: astronomy_rows(SHAPE, SMALLER, pairs),
         "genomics": lambda: genomics_rows(REPLICAS, pairs),
         "microbenchmark": micro_rows,
+        "spatial": spatial_rows,
+        "kinds": lambda: iter([kinds_row(SIZE, ASSOCIATIONS, pairs)]),
+        "solver": lambda: iter([solver_row(OPERATORS, STRATEGIES, DRAWS)]),
         "libraries": lambda: iter([_library_row(pairs)]),
     }
-    for row in kinds[name]():
-        yield {"benchmark": f"arrays-{name}", **row}
+    return kinds[name]()
 
 
 def _library_row(pairs: int) -> dict[str, Any]:
@@ -49,17 +64,27 @@ def _library_row(pairs: int) -> dict[str, Any]:
 
 
 def main() -> int:
-    """Print the rows, or draw the pictures."""
+    """Print the row, or draw the pictures."""
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.arrays", description=__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     parser.add_argument(
         "benchmark",
-        choices=("numpy", "astronomy", "genomics", "microbenchmark", "libraries", "pictures"),
+        choices=(
+            "numpy",
+            "astronomy",
+            "genomics",
+            "microbenchmark",
+            "spatial",
+            "kinds",
+            "solver",
+            "libraries",
+            "pictures",
+        ),
     )
     parser.add_argument("--pairs", type=int, default=5, help="runs of each kind, in turns")
-    parser.add_argument("--json-out", type=Path, help="append the rows to this file, too")
+    parser.add_argument("--json-out", type=Path, help="append the row to this file, too")
     words = parser.parse_args()
     if words.benchmark == "pictures":
         from benchmarks.arrays.pictures import draw_all
@@ -67,16 +92,13 @@ def main() -> int:
         for picture in draw_all(PICTURES):
             print(f"{picture}: {picture.stat().st_size:,} bytes")
         return 0
-    same = True
-    for row in rows(words.benchmark, words.pairs):
-        line = json.dumps(row | {"provenance": provenance()}) + "\n"
-        sys.stdout.write(line)
-        sys.stdout.flush()
-        if words.json_out is not None:
-            with words.json_out.open("a", encoding="utf-8") as out:
-                out.write(line)
-        same = same and row["same"]
-    return 0 if same else 1
+    measured = []
+    for part in parts(words.benchmark, words.pairs):
+        print(json.dumps(part), file=sys.stderr, flush=True)
+        measured.append(part)
+    row = row_of(words.benchmark, measured)
+    put_out(row | {"provenance": provenance()}, words.json_out)
+    return 0 if row["same"] else 1
 
 
 if __name__ == "__main__":

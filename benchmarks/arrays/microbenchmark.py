@@ -6,7 +6,7 @@ import functools
 import itertools
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -152,25 +152,29 @@ class Measured:
         self.nbytes = path.stat().st_size
 
 
-def written(of: Pairs, folder: Path, times: int) -> dict[Way, Measured]:
+def written(of: Pairs, folder: Path, times: int, ways: Sequence[Way]) -> dict[Way, Measured]:
     """Each way, written so often, in turns."""
-    ways = {way: Measured() for way in WAYS}
-    for number, (way, measured) in itertools.product(range(times), ways.items()):
+    found = {way: Measured() for way in ways}
+    for number, (way, measured) in itertools.product(range(times), found.items()):
         measured.write(way, of, folder / f"{way.name}.{number}")
-    return ways
+    return found
 
 
 def micro_rows(
-    shape: Shape = SHAPE, fans: tuple[int, ...] = FANS, times: int = 3
+    shape: Shape = SHAPE,
+    fans: tuple[int, ...] = FANS,
+    times: int = 3,
+    ways: Sequence[Way] = WAYS,
+    asked_cells: Sequence[int] = (QUERY_CELLS,),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each fan-in, fan-out and way; ``same``: answers are those of the definition."""
+    """A row for each fan-in, fan-out and way; ``same``: answers are those of the definition.
+
+    Times of questions are called ``backward_s`` and ``forward_s``, of other numbers of cells than the first ``backward_1_s``.
+    """
     for fan_in, fan_out in itertools.product(fans, fans):
         of = pairs(fan_in, fan_out, shape)
-        random = np.random.default_rng(4)
-        back = Cells.at(shape, random.choice(of.outputs.reshape(-1), QUERY_CELLS))
-        forth = Cells.at(shape, random.choice(of.inputs.reshape(-1), QUERY_CELLS))
         with tempfile.TemporaryDirectory() as folder:
-            for way, measured in written(of, Path(folder), times).items():
+            for way, measured in written(of, Path(folder), times, ways).items():
                 row: dict[str, Any] = {
                     "fan_in": fan_in, "fan_out": fan_out, "encoding": way.name, "bytes": measured.nbytes,
                     "write_s": round(float(np.median(measured.seconds)), 5), "same": True,
@@ -178,16 +182,24 @@ def micro_rows(
                 store = measured.store
                 if store is None:
                     raise ValueError("nothing was written")
-                asked = (("backward", back, store.backward), ("forward", forth, store.forward))
-                for direction, cells, ask in asked[: 1 + way.forward]:
+                for name, backward, cells in _questions(of, asked_cells):
+                    if not backward and not way.forward:
+                        continue
                     seconds = []
                     for _ in range(times):
                         begin = time.process_time()
-                        answer = ask(cells)
+                        answer = store.backward(cells) if backward else store.forward(cells)
                         seconds.append(time.process_time() - begin)
-                        same = np.array_equal(
-                            answer.positions(), of.answer(cells, direction == "backward")
-                        )
-                        row["same"] = row["same"] and same
-                    row[f"{direction}_s"] = round(float(np.median(seconds)), 6)
+                    same = np.array_equal(answer.positions(), of.answer(cells, backward))
+                    row["same"] = row["same"] and same
+                    row[name] = round(float(np.median(seconds)), 6)
                 yield row
+
+
+def _questions(of: Pairs, asked_cells: Sequence[int]) -> Iterator[tuple[str, bool, Cells]]:
+    for at, count in enumerate(asked_cells):
+        random = np.random.default_rng(4)
+        ending = "_s" if not at else f"_{count}_s"
+        for direction, positions in (("backward", of.outputs), ("forward", of.inputs)):
+            cells = Cells.at(of.shape, random.choice(positions.reshape(-1), count))
+            yield direction + ending, direction == "backward", cells

@@ -7,7 +7,16 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.report import against, dataframes, erasures, faults, pictures, tables, triples
+from benchmarks.report import (
+    against,
+    arrays,
+    dataframes,
+    erasures,
+    faults,
+    pictures,
+    tables,
+    triples,
+)
 from benchmarks.report.pictures import BY_SIZE, TRACE, Picture
 from benchmarks.report.rows import Row, jobs, latest
 from benchmarks.report.target_tables import TABLES
@@ -54,7 +63,11 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
     of_triples, by_spark = (
         [row for row in rows if row.benchmark == name] for name in ("triples", "triples by spark")
     )
-    shown = (*frames, *compared, *faulty, *sifted, *replayed, *erased, *of_triples, *by_spark)
+    of_arrays = [row for row in rows if row.benchmark.startswith(arrays.PREFIX)]
+    shown = (
+        *(*frames, *compared, *faulty, *sifted, *replayed, *erased, *of_triples, *by_spark),
+        *of_arrays,
+    )
     other_rows = [row for row in rows if not row.mode and row not in shown]
     return {
         "jobs": lambda: tables.of_jobs(of_jobs, tables.JOBS),
@@ -77,12 +90,18 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "triples": lambda: triples.traces(of_triples),
         "triples-indexes": lambda: triples.indexes(of_triples),
         "triples-by-spark": lambda: triples.by_spark(by_spark),
+        "arrays-kinds": lambda: arrays.kinds(_of(of_arrays, "kinds")),
+        "arrays-spatial": lambda: arrays.spatial(_of(of_arrays, "spatial")),
         "others": lambda: tables.of_others(other_rows),
         "origins": lambda: tables.of_origins(rows),
         **{name: partial(tables.of_targets, rows, targets) for name, targets in TABLES.items()},
         **{f"picture-{picture.name}": _table_if_shown(picture, of_jobs) for picture in BY_SIZE},
         f"picture-{TRACE}": lambda: _shown("Time of traces", TRACE, _traced(of_jobs)),
     }
+
+
+def _of(of_arrays: Sequence[Row], name: str) -> list[Row]:
+    return [row for row in of_arrays if row.benchmark == arrays.PREFIX + name]
 
 
 def _links(profiles: Sequence[str]) -> str:

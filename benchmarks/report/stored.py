@@ -55,11 +55,6 @@ def grows_at_most(
     return measured
 
 
-def not_kept(_: Sequence[Row]) -> Reached | None:
-    """Of a figure that no program keeps rows of."""
-    return None
-
-
 def worst(path: str, field: str) -> Figure:
     """The largest of a field among the items of a list."""
 

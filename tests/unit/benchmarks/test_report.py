@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 
 from benchmarks.modes import MODES
-from benchmarks.report import triples
+from benchmarks.report import arrays, triples
 from benchmarks.report.fit import growth
 from benchmarks.report.page import draw, page
 from benchmarks.report.pictures import COLOURS
 from benchmarks.report.published import PUBLISHED
 from benchmarks.report.rows import ResultsError, Row, latest, read_rows, size_label
 from benchmarks.report.tables import NO_ROWS, of_targets
-from benchmarks.report.target_tables import ACROSS_JOBS, FAULTS, LAKE, TABLES
+from benchmarks.report.target_tables import ACROSS_JOBS, ARRAYS, FAULTS, LAKE, TABLES
 from benchmarks.report.targets import OF_JOBS
 
 pytestmark = pytest.mark.unit
@@ -294,6 +294,38 @@ def test_traces_by_spark_name_what_they_read() -> None:
         if "97 million items and triples, by Spark" in line
     )
     assert line.endswith("| ≤ 0.4 | 1.24, at 1 | **no** |")
+
+
+def test_figures_of_arrays_are_those_of_their_rows() -> None:
+    seconds = {"s": 0.002, "first_s": 0.5}
+    kind = {"associations": 10**6, "ranges": 3, "bytes": 144, "write_s": 0.25}
+    query = {"associations": 10**8, "backward": seconds, "forward": seconds}
+    ratios = dict.fromkeys(
+        ("bytes", "write_s", "backward_s", "forward_s", "backward_1_s", "forward_1_s"), 1.5
+    )
+    rows = [
+        row("arrays-kinds", "", 0, kinds={"sum": kind}, ranges_max=3, queries={"sum": query}, query_ms_max=2.0, associations=10**8),
+        row("arrays-spatial", "", 0, figures={"r-tree": ratios}, parts=[]),
+        row("arrays-solver", "", 0, operators=100, strategies=12, solve_ms=median(20)),
+        row("arrays-astronomy", "", 0, figures={"run_ratio": median(1.0), "backward_times": 100.0}),
+    ]  # fmt: skip
+    text = page(rows)
+    assert "| sum | 1,000,000 | 3 | 144 | 250 |" in text
+    assert "| sum | 100,000,000 | 2 | 500 | 2 | 500 |" in text
+    assert "| r-tree | 1.5 | 1.5 | 1.5 | 1.5 | 1.5 | 1.5 |" in text
+    assert "| field | value |" not in text, "not once more among the rows of other programs"
+    lines = of_targets(rows, ARRAYS).splitlines()
+    ends = {
+        "ranges of an operator": "| ≤ 2 | 3, at abc | **no** |",
+        "a range query over": "| ≤ 100 ms | 2, at abc | yes |",
+        "the optimiser over": "| ≤ 50 ms | 20 (18 to 22), at abc | yes |",
+        "astronomy by the optimiser": "| ≤ 1.05 | 1 (0.9 to 1.1), at abc | yes |",
+        "astronomy, backward queries": "| ≥ 255 times | 100, at abc | **no** |",
+        "genomics without a limit, lineage": "| not measured |  |",
+    }
+    for what, end in ends.items():
+        assert next(line for line in lines if line.startswith(f"| {what}")).endswith(end)
+    assert NO_ROWS in arrays.kinds([])
 
 
 def test_without_rows_the_page_says_so() -> None:
