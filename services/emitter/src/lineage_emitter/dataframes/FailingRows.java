@@ -7,6 +7,8 @@ import java.util.Arrays;
 import java.util.HashSet;
 import java.util.List;
 import java.util.Set;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.spark.SparkContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.ExperimentalMethods;
@@ -14,20 +16,32 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
+import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
+import org.apache.spark.sql.catalyst.expressions.UnixMicros;
+import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.BatchEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
+import org.apache.spark.sql.catalyst.plans.logical.Subquery;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.execution.SparkPlan;
+import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanExec;
+import org.apache.spark.sql.execution.columnar.InMemoryRelation;
+import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
+import org.apache.spark.sql.execution.python.ArrowEvalPythonExec;
+import org.apache.spark.sql.execution.python.BatchEvalPythonExec;
+import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
+import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
@@ -45,9 +59,17 @@ public class FailingRows {
     this.rule = rule;
   }
 
-  /** A rule for one captured application: `reports` is the pickled accumulator that its tasks report to. */
-  public FailingRows of(byte[] reports, int recordsMax) {
-    return new FailingRows(new Guarding(reports, String.valueOf(recordsMax)));
+  /**
+   * A rule for one captured application: `reports` is the pickled accumulator that its tasks report to. `guardsArrowRows`: this Spark hands
+   * functions of a row their values by Arrow, with no detour by pandas.
+   */
+  public FailingRows of(byte[] reports, int recordsMax, boolean guardsArrowRows) {
+    return new FailingRows(new Guarding(reports, String.valueOf(recordsMax), guardsArrowRows));
+  }
+
+  /** Rows were left out on which a function failed, by its number. */
+  public void leftOut(long function) {
+    Guarding.LEFT_OUT.add(Long.valueOf(function));
   }
 
   /** Have the rule change the plans of a session from now on, in the place of one of an application that has ended. */
@@ -75,7 +97,17 @@ public class FailingRows {
 
   private static class Guarding extends Rule {
     static final String KEPT = "__lineage_kept";
+    static final String FLAG = KEPT + ":";
+    static final String RUNNING = "lineage.sets.aside";
     static final int BY_PICKLE = 100;
+    static final int ARROW_ROWS = 101;
+    static final int PANDAS = 200;
+    static final int ARROW = 250;
+    static final String BY_PANDAS = "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled";
+
+    /** Numbers of functions that rows were left out for, of all applications of this JVM: what is cached outlives them. */
+    static final Set LEFT_OUT = ConcurrentHashMap.newKeySet();
+
     private static final Set NAMEABLE =
         new HashSet(
             Arrays.asList(
@@ -98,15 +130,18 @@ public class FailingRows {
 
     private final byte[] reports;
     private final String recordsMax;
+    private final boolean guardsArrowRows;
     volatile boolean ended;
 
-    Guarding(byte[] reports, String recordsMax) {
+    Guarding(byte[] reports, String recordsMax, boolean guardsArrowRows) {
       this.reports = reports;
       this.recordsMax = recordsMax;
+      this.guardsArrowRows = guardsArrowRows;
     }
 
     public TreeNode apply(TreeNode plan) {
       LogicalPlan top = (LogicalPlan) plan;
+      checkCached(top);
       try {
         LogicalPlan other = ended || top.isStreaming() || rewritesTable(top) ? top : rewritten(top, false);
         return other == top || isInRewriting() ? top : other;
@@ -139,6 +174,73 @@ public class FailingRows {
         }
       }
       return false;
+    }
+
+    /**
+     * Refuse a statement that changes rows of a table and reads a cached frame which lacks rows that a function failed on. What is computed of
+     * such a frame from here on ends the statement as it would without capture.
+     */
+    private static void checkCached(LogicalPlan top) {
+      Set functions = new HashSet();
+      try {
+        addCachedFunctions(top, functions);
+        if (functions.isEmpty() || !(top instanceof Subquery ? isInRewriting() : rewritesTable(top) || isInRewriting())) {
+          return;
+        }
+        SparkContext.getOrCreate().setLocalProperty(RUNNING, null);
+      } catch (Throwable problem) {
+        if (functions.isEmpty()) {
+          return;
+        }
+      }
+      functions.retainAll(LEFT_OUT);
+      if (!functions.isEmpty()) {
+        throw new IllegalStateException(
+            "lineage: a cached frame that this statement reads lacks rows that a Python function failed on, as LINEAGE_QUARANTINE set them aside: "
+                + "the statement would change the table as if they were not there. Give it the frame without cache, or run without LINEAGE_QUARANTINE");
+      }
+    }
+
+    /** Add the numbers of functions which rows may have been left out for, of all that is cached of a plan. */
+    private static void addCachedFunctions(LogicalPlan plan, Set functions) {
+      if (plan instanceof InMemoryRelation) {
+        addFunctions(((InMemoryRelation) plan).cacheBuilder().cachedPlan(), functions);
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) {
+        addCachedFunctions((LogicalPlan) children.next(), functions);
+      }
+      scala.collection.Iterator subqueries = plan.subqueries().iterator();
+      while (subqueries.hasNext()) {
+        addCachedFunctions((LogicalPlan) subqueries.next(), functions);
+      }
+    }
+
+    private static void addFunctions(SparkPlan plan, Set functions) {
+      if (plan instanceof AdaptiveSparkPlanExec) {
+        addFunctions(((AdaptiveSparkPlanExec) plan).inputPlan(), functions);
+      }
+      if (plan instanceof InMemoryTableScanExec) {
+        addCachedFunctions(((InMemoryTableScanExec) plan).relation(), functions);
+      }
+      scala.collection.Iterator udfs = null;
+      if (plan instanceof BatchEvalPythonExec) {
+        udfs = ((BatchEvalPythonExec) plan).udfs().iterator();
+      } else if (plan instanceof ArrowEvalPythonExec) {
+        udfs = ((ArrowEvalPythonExec) plan).udfs().iterator();
+      }
+      while (udfs != null && udfs.hasNext()) {
+        PythonUDF udf = (PythonUDF) udfs.next();
+        if (isGuarded(udf)) {
+          functions.add(Long.valueOf(udf.resultId().id()));
+        } else if (isFlag(udf)) {
+          functions.add(Long.valueOf(udf.name().substring(FLAG.length())));
+        }
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) {
+        addFunctions((SparkPlan) children.next(), functions);
+      }
     }
 
     /** Whether a command of Delta plans this that is no plain write: some of its plans do not show what they are for. */
@@ -174,55 +276,91 @@ public class FailingRows {
         below.$plus$eq(other);
       }
       LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(below.toList()) : plan;
-      return node instanceof BatchEvalPython && !stops ? withoutFailing((BatchEvalPython) node) : node;
+      if (stops) {
+        return node;
+      }
+      if (node instanceof BatchEvalPython) {
+        BatchEvalPython rows = (BatchEvalPython) node;
+        return withoutFailing(rows, rows.child(), rows.udfs().iterator(), rows.resultAttrs().iterator(), BY_PICKLE);
+      }
+      if (node instanceof ArrowEvalPython) {
+        ArrowEvalPython batches = (ArrowEvalPython) node;
+        return withoutFailing(batches, batches.child(), batches.udfs().iterator(), batches.resultAttrs().iterator(), batches.evalType());
+      }
+      return node;
     }
 
     /** The results of Python functions, of the rows alone on which none of them fails. */
-    private LogicalPlan withoutFailing(BatchEvalPython node) {
-      if (isCut(node.child())) {
+    private LogicalPlan withoutFailing(
+        LogicalPlan node, LogicalPlan child, scala.collection.Iterator udfs, scala.collection.Iterator attributes, int evalType) {
+      if (isCut(child) || !mayGuard(evalType)) {
         return node;
       }
       ListBuffer functions = new ListBuffer();
       ListBuffer results = new ListBuffer();
       ListBuffer columns = new ListBuffer();
-      scala.collection.Iterator passed = node.child().output().iterator();
+      scala.collection.Iterator passed = child.output().iterator();
       while (passed.hasNext()) {
         columns.$plus$eq(passed.next());
       }
       Expression condition = null;
-      scala.collection.Iterator udfs = node.udfs().iterator();
-      scala.collection.Iterator attributes = node.resultAttrs().iterator();
       while (udfs.hasNext()) {
         PythonUDF udf = (PythonUDF) udfs.next();
         Attribute result = (Attribute) attributes.next();
-        PythonUDF guarded = guarded(udf);
+        if (isFlag(udf)) {
+          return node;
+        }
+        PythonUDF guarded = guarded(udf, evalType);
         if (guarded == null) {
           functions.$plus$eq(udf);
           results.$plus$eq(result);
           columns.$plus$eq(result);
           continue;
         }
-        AttributeReference kept =
-            new AttributeReference(
-                KEPT, guarded.dataType(), true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), new ListBuffer().toList());
+        Expression isKept;
         functions.$plus$eq(guarded);
-        results.$plus$eq(kept);
-        columns.$plus$eq(
-            new Alias(
-                new GetStructField(kept, 0, scala.Option.apply(null)),
-                result.name(),
-                result.exprId(),
-                result.qualifier(),
-                scala.Option.apply(null),
-                new ListBuffer().toList()));
-        Expression isKept = new IsNotNull(kept);
+        if (evalType == BY_PICKLE) {
+          AttributeReference kept = column(guarded.dataType());
+          results.$plus$eq(kept);
+          columns.$plus$eq(
+              new Alias(
+                  new GetStructField(kept, 0, scala.Option.apply(null)),
+                  result.name(),
+                  result.exprId(),
+                  result.qualifier(),
+                  scala.Option.apply(null),
+                  new ListBuffer().toList()));
+          isKept = new IsNotNull(kept);
+        } else {
+          AttributeReference kept = column(DataTypes.BooleanType);
+          results.$plus$eq(result);
+          columns.$plus$eq(result);
+          functions.$plus$eq(flag(udf, evalType));
+          results.$plus$eq(kept);
+          isKept = kept;
+        }
         condition = condition == null ? isKept : new And(condition, isKept);
       }
       if (condition == null) {
         return node;
       }
-      LogicalPlan computed = new BatchEvalPython(functions.toList(), results.toList(), node.child());
+      LogicalPlan computed =
+          evalType == BY_PICKLE
+              ? (LogicalPlan) new BatchEvalPython(functions.toList(), results.toList(), child)
+              : (LogicalPlan) new ArrowEvalPython(functions.toList(), results.toList(), child, evalType);
       return new Project(columns.toList(), new Filter(condition, computed));
+    }
+
+    private static AttributeReference column(DataType type) {
+      return new AttributeReference(KEPT, type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), new ListBuffer().toList());
+    }
+
+    /** Whether functions of a kind are of one row, so that it is known which row they fail on. */
+    private boolean mayGuard(int evalType) {
+      if (evalType == ARROW_ROWS) {
+        return guardsArrowRows && SQLConf.get().getConfString(BY_PANDAS, "false").equalsIgnoreCase("false");
+      }
+      return evalType == BY_PICKLE || evalType == PANDAS || evalType == ARROW;
     }
 
     /** Whether a limit stands below: Spark may have moved it there from above, where it would take other rows in the place of those that fail. */
@@ -239,19 +377,96 @@ public class FailingRows {
       return false;
     }
 
-    /** A function that gives NULL where it fails, else a struct of its value; null where rows can't be set aside by it. */
-    private PythonUDF guarded(PythonUDF udf) {
+    /**
+     * A function that goes on where it fails; null where rows can't be set aside by it. One of a row gives NULL there, else a struct of its value,
+     * one that gets rows by Arrow any value: its flag says which rows these are.
+     */
+    private PythonUDF guarded(PythonUDF udf, int evalType) {
       if (isGuarded(udf)) {
         return null;
       }
       List chain = new ArrayList();
       for (PythonUDF inner = udf; inner != null; inner = innerOf(inner)) {
-        if (inner.evalType() != BY_PICKLE || !inner.udfDeterministic()) {
+        if (inner.evalType() != evalType || !inner.udfDeterministic()) {
           return null;
         }
         chain.add(0, inner);
       }
-      PythonUDF first = (PythonUDF) chain.get(0);
+      String types = typesOf((PythonUDF) chain.get(0));
+      if (types == null || evalType != BY_PICKLE && !isOfBatches(udf, (PythonUDF) chain.get(0))) {
+        return null;
+      }
+      for (int i = 0; i < chain.size() && chain.size() > 1; i++) {
+        if (!((PythonUDF) chain.get(i)).func().broadcastVars().isEmpty()) {
+          return null;
+        }
+      }
+      ByteArrayOutputStream command =
+          evalType == BY_PICKLE ? call("guarded_function", "guarded") : call("guarded_batches", "guarded_values");
+      if (evalType != BY_PICKLE) {
+        text(String.valueOf(evalType), command);
+      } else {
+        bytes(reports, command);
+      }
+      text(recordsMax, command);
+      text(String.valueOf(udf.resultId().id()), command);
+      text(types, command);
+      for (int i = 0; i < chain.size(); i++) {
+        code((PythonUDF) chain.get(i), command);
+      }
+      DataType result = udf.dataType();
+      if (evalType == BY_PICKLE) {
+        result = new StructType(new StructField[] {new StructField(KEPT, result, true, Metadata.empty())});
+      }
+      return new PythonUDF(
+          udf.name(), function(command, udf.func()), result, ((PythonUDF) chain.get(0)).children(), evalType, true, udf.resultId());
+    }
+
+    /** Says of each row whether the function before it did not fail there, and names those on which it did, by the texts that Spark makes of arguments. */
+    private PythonUDF flag(PythonUDF udf, int evalType) {
+      PythonUDF first = udf;
+      for (PythonUDF inner = udf; inner != null; inner = innerOf(inner)) {
+        first = inner;
+      }
+      ByteArrayOutputStream command = call("guarded_batches", "kept_flags");
+      text(String.valueOf(evalType), command);
+      bytes(reports, command);
+      text(recordsMax, command);
+      text(String.valueOf(udf.resultId().id()), command);
+      text(typesOf(first), command);
+      ListBuffer texts = new ListBuffer();
+      scala.collection.Iterator arguments = first.children().iterator();
+      while (arguments.hasNext()) {
+        Expression argument = (Expression) arguments.next();
+        String type = argument.dataType().catalogString();
+        // As numbers and times reach pandas, some can't be told from each other.
+        Expression named = type.equals("timestamp") ? (Expression) new UnixMicros(argument) : argument;
+        texts.$plus$eq(type.equals("string") ? named : (Expression) new Cast(named, DataTypes.StringType, scala.Option.apply(null)));
+      }
+      return new PythonUDF(
+          FLAG + udf.resultId().id(),
+          function(command, udf.func()),
+          DataTypes.BooleanType,
+          texts.toList(),
+          evalType,
+          true,
+          NamedExpression$.MODULE$.newExprId());
+    }
+
+    /** Whether a function that gets rows by Arrow can be called again on some of them: with arguments, which are the same each time, and a value that is no frame. */
+    private static boolean isOfBatches(PythonUDF udf, PythonUDF first) {
+      scala.collection.Iterator arguments = first.children().iterator();
+      boolean hasArguments = arguments.hasNext();
+      while (arguments.hasNext()) {
+        if (!((Expression) arguments.next()).deterministic()) {
+          return false;
+        }
+      }
+      return hasArguments && !(udf.dataType() instanceof StructType);
+    }
+
+    /** The types of a function's arguments with `|` between; null where no condition names a row by them. */
+    private static String typesOf(PythonUDF first) {
       StringBuilder types = new StringBuilder();
       scala.collection.Iterator arguments = first.children().iterator();
       while (arguments.hasNext()) {
@@ -263,24 +478,19 @@ public class FailingRows {
         }
         types.append(types.length() == 0 ? "" : "|").append(type);
       }
-      for (int i = 0; i < chain.size() && chain.size() > 1; i++) {
-        if (!((PythonUDF) chain.get(i)).func().broadcastVars().isEmpty()) {
-          return null;
-        }
-      }
-      PythonFunction code = udf.func();
-      SimplePythonFunction function =
-          new SimplePythonFunction(
-              command(udf.resultId().id(), types.toString(), chain),
-              code.envVars(),
-              code.pythonIncludes(),
-              code.pythonExec(),
-              code.pythonVer(),
-              code.broadcastVars(),
-              code.accumulator());
-      StructField field = new StructField(KEPT, udf.dataType(), true, Metadata.empty());
-      DataType result = new StructType(new StructField[] {field});
-      return new PythonUDF(udf.name(), function, result, first.children(), BY_PICKLE, true, udf.resultId());
+      return types.toString();
+    }
+
+    /** Code that stands in the place of a function's own. */
+    private static SimplePythonFunction function(ByteArrayOutputStream command, PythonFunction of) {
+      ascii("tR.", command);
+      return new SimplePythonFunction(
+          command.toByteArray(), of.envVars(), of.pythonIncludes(), of.pythonExec(), of.pythonVer(), of.broadcastVars(), of.accumulator());
+    }
+
+    /** Whether it says which rows the function before it did not fail on. */
+    private static boolean isFlag(PythonUDF udf) {
+      return udf.name().startsWith(FLAG);
     }
 
     private static boolean isGuarded(PythonUDF udf) {
@@ -308,29 +518,25 @@ public class FailingRows {
       return false;
     }
 
-    /** The pickle of a call of worker/guarded_function.py: code of the functions, the innermost first, beside what is reported of them. */
-    private byte[] command(long id, String types, List chain) {
+    /** The beginning of the pickle of a call of a function in worker/. */
+    private static ByteArrayOutputStream call(String module, String name) {
       ByteArrayOutputStream out = new ByteArrayOutputStream();
       out.write(0x80);
       out.write(3);
-      ascii("clineage_emitter.worker.guarded_function\nguarded\n(", out);
-      bytes(reports, out);
-      text(recordsMax, out);
-      text(String.valueOf(id), out);
-      text(types, out);
-      for (int i = 0; i < chain.size(); i++) {
-        PythonUDF udf = (PythonUDF) chain.get(i);
-        text(udf.name(), out);
-        text(udf.dataType().json(), out);
-        byte[] code = new byte[udf.func().command().length()];
-        scala.collection.Iterator all = udf.func().command().iterator();
-        for (int n = 0; all.hasNext(); n++) {
-          code[n] = ((Number) all.next()).byteValue();
-        }
-        bytes(code, out);
+      ascii("clineage_emitter.worker." + module + "\n" + name + "\n(", out);
+      return out;
+    }
+
+    /** Name, type and code of a function. */
+    private static void code(PythonUDF udf, ByteArrayOutputStream out) {
+      text(udf.name(), out);
+      text(udf.dataType().json(), out);
+      byte[] code = new byte[udf.func().command().length()];
+      scala.collection.Iterator all = udf.func().command().iterator();
+      for (int n = 0; all.hasNext(); n++) {
+        code[n] = ((Number) all.next()).byteValue();
       }
-      ascii("tR.", out);
-      return out.toByteArray();
+      bytes(code, out);
     }
 
     private static void ascii(String text, ByteArrayOutputStream out) {

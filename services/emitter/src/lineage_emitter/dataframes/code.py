@@ -12,7 +12,7 @@ from lineage_core.errors import FunctionsKeyError
 from lineage_core.recipe.document import Function
 from lineage_core.recipe.functions import read_key
 from lineage_core.recipe.imported import UNREADABLE_MODULE, fingerprints_of, modules_in
-from lineage_emitter.dataframes.guarded_code import GuardedCode, guarded_code
+from lineage_emitter.dataframes.guarded_code import GuardedCode, guarded_code, is_guarded
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.pyspark_parts import PythonEvalType
 
@@ -33,8 +33,6 @@ BY_ROW = {
 }
 """Functions whose value at a row is made of that row alone."""
 
-ROW_BY_ROW = PythonEvalType.SQL_BATCHED_UDF
-
 PLAIN = "a Python function"
 READS_BROADCAST = f"{PLAIN} that reads a broadcast variable"
 
@@ -49,7 +47,11 @@ class Functions:
         self.key = key
         self.collected: list[Function] = []
         self.kept_columns: set[int] = set()
-        """Columns of functions that the rule for failing rows changed: values, in recipes, and structs in Spark's plan."""
+        """Columns of structs that the rule for failing rows added: in recipes, the values in them."""
+        self.flag_columns: set[int] = set()
+        """Those that say which rows a function did not fail on: in recipes, all that are left."""
+        self.flagged: set[int] = set()
+        """Functions that have flags, by number."""
         self._why = why
         self._bytes = 0
         self._guarded: dict[int, GuardedCode] = {}
@@ -80,6 +82,10 @@ class Functions:
         kind = int(tree.fields["evalType"])
         return self._add(name, returns, kind, command_of(function))
 
+    def is_guarded(self, tree: Tree) -> bool:
+        """Whether the rule for failing rows changed a function."""
+        return is_guarded(tree) or tree.fields["resultId"] in self.flagged
+
     def guarded(self, tree: Tree) -> GuardedCode:
         """What stands behind a function that the rule for failing rows changed."""
         number = tree.fields["resultId"]
@@ -97,7 +103,7 @@ class Functions:
         return [
             _too_long(len(command))
             if self._is_too_long(len(command))
-            else self._add(name, _json(json.loads(returns)), ROW_BY_ROW, command)
+            else self._add(name, _json(json.loads(returns)), int(tree.fields["evalType"]), command)
             for name, returns, command in code.chain
         ]
 

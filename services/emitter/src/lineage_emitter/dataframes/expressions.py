@@ -40,7 +40,6 @@ from lineage_emitter.dataframes.functions import (
     TRANSPARENT,
     WINDOW_FUNCTIONS,
 )
-from lineage_emitter.dataframes.guarded_code import is_guarded
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.dataframes.types import ddl
 
@@ -145,7 +144,7 @@ class Expressions:
         )
 
     def _PythonUDF(self, tree: Tree) -> Expression:
-        if is_guarded(tree):
+        if self._functions.is_guarded(tree):
             return self._guarded(tree)
         code = self._functions.note(tree)
         if isinstance(code, str):
@@ -194,6 +193,8 @@ class Expressions:
     """Its name before Spark 4.1."""
 
     def _AttributeReference(self, tree: Tree) -> Expression:
+        if tree.fields["exprId"] in self._functions.flag_columns:
+            return TRUE
         return Column(tree.fields["exprId"])
 
     def _StaticInvoke(self, tree: Tree) -> Expression:

@@ -10,6 +10,13 @@ from typing import Any
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.worker.guarded_function import KEPT
 
+FLAG = f"{KEPT}:"
+"""In the plan, before the number of a function that gets rows by Arrow: the name of what says which rows it did not fail on."""
+
+WORKER = "lineage_emitter.worker."
+WRITTEN = {("guarded_function", "guarded"), ("guarded_batches", "guarded_values")}
+"""What is called in the place of functions, by module of `lineage_emitter.worker`: the number comes third, then types and chain."""
+
 
 @dataclass(frozen=True)
 class GuardedCode:
@@ -29,16 +36,22 @@ class GuardedCode:
 
 
 def is_guarded(udf: Tree) -> bool:
-    """Whether the rule changed a function of a plan."""
+    """Whether the rule changed a function of a plan that gets each row by itself."""
     kind = udf.fields.get("dataType")
     if not isinstance(kind, dict) or kind.get("type") != "struct":
         return False
     return [field["name"] for field in kind["fields"]] == [KEPT]
 
 
+def flagged(udf: Tree) -> int | None:
+    """The number of the function whose rows this one says of, where the rule added it to a plan; None: it did not."""
+    name = str(udf.fields["name"])
+    return int(name.removeprefix(FLAG)) if name.startswith(FLAG) else None
+
+
 def guarded_code(command: bytes) -> GuardedCode:
     """What the rule wrote as the code of a function; none of the program's code is loaded."""
-    _, _, number, types, *chain = _Parts(command).load()
+    number, types, *chain = _Parts(command).load()
     code = zip(chain[::3], chain[1::3], chain[2::3], strict=True)
     return GuardedCode(int(number), tuple(types.split("|")) if types else (), tuple(code))
 
@@ -50,6 +63,6 @@ class _Parts(pickle.Unpickler):
         super().__init__(io.BytesIO(command))
 
     def find_class(self, module: str, name: str) -> Any:
-        if (module, name) != ("lineage_emitter.worker.guarded_function", "guarded"):
+        if (module.rpartition(".")[2], name) not in WRITTEN or not module.startswith(WORKER):
             raise pickle.UnpicklingError(f"{module}.{name} is not what was written")
-        return lambda *parts: parts
+        return lambda _, __, *parts: parts

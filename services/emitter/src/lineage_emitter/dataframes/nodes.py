@@ -32,7 +32,7 @@ from lineage_core.recipe.plan import (
 )
 from lineage_emitter.dataframes.code import Functions
 from lineage_emitter.dataframes.expressions import Expressions
-from lineage_emitter.dataframes.guarded_code import is_guarded
+from lineage_emitter.dataframes.guarded_code import flagged, is_guarded
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.dataframes.set_aside import UNKNOWN, SetAsideCalls, SetAsideRows, balanced
 from lineage_emitter.dataframes.types import ddl
@@ -240,22 +240,27 @@ class PlanNodes:
     def _python(self, tree: Tree) -> Node:
         """Python functions of one row each."""
         below = self.add_tree(tree.children[0])
-        expressions, listed = self._expressions(tree), tree.trees("udfs")
-        guarded = {
-            attribute.fields["exprId"]: udf
-            for udf, attribute in zip(listed, tree.trees("resultAttrs"), strict=True)
-            if is_guarded(udf)
-        }
+        expressions, listed = self._expressions(tree), list[tuple[Tree, Tree]]()
+        for udf, attribute in zip(tree.trees("udfs"), tree.trees("resultAttrs"), strict=True):
+            number = flagged(udf)
+            if number is None:
+                listed.append((udf, attribute))
+            else:
+                self._functions.flagged.add(number)
+                self._functions.flag_columns.add(attribute.fields["exprId"])
         set_aside = list[Expression]()
-        for column, udf in guarded.items():
-            self._functions.kept_columns.add(column)
-            self._types[column] = ddl(udf.fields["dataType"]["fields"][0]["type"])
-            set_aside += self._set_aside(udf, below, expressions)
+        for udf, attribute in listed:
+            if is_guarded(udf):
+                column = attribute.fields["exprId"]
+                self._functions.kept_columns.add(column)
+                self._types[column] = ddl(udf.fields["dataType"]["fields"][0]["type"])
+            if self._functions.is_guarded(udf):
+                set_aside += self._set_aside(udf, below, expressions)
         if set_aside:
             kept = Call("not", (balanced("or", set_aside),))
             below = self.add(Filter(self._columns(below), below, kept))
-        results = self._named(tree.trees("resultAttrs"))
-        functions = expressions.all(listed)
+        results = self._named(attribute for _, attribute in listed)
+        functions = expressions.all([udf for udf, _ in listed])
         passed = tuple(Column(column.id) for column in self._columns(below))
         return Project((*self._columns(below), *results), below, (*passed, *functions))
 

@@ -2,7 +2,8 @@
 
 Where the user allows it (``LINEAGE_QUARANTINE``), a rule of the optimiser (``FailingRows.java``) puts a filter right above where Spark calls such functions:
 rows pass on which none of them fails. So the rest of the plan gets the rows that it would get if the others were not there. It comes last, when Spark has decided which
-functions it calls on which rows: what is not called does not fail.
+functions it calls on which rows: what is not called does not fail. Of what is cached, these rows are gone: a statement that changes a table is refused where it
+reads such a frame.
 
 Tasks report the calls that failed, by their arguments (`lineage_emitter.worker.guarded_function`). A recipe holds the plan with the functions as the
 program made them, above a filter that leaves out the rows with these arguments: it needs no code of the functions, and is the plan itself where nothing failed. What
@@ -41,6 +42,7 @@ from lineage_core.recipe.plan import (
 from lineage_emitter.dataframes.plan_text import compiled
 from lineage_emitter.dataframes.pruning import pruned
 from lineage_emitter.failures import in_words
+from lineage_emitter.pyspark_parts import SINCE_4_1
 from lineage_emitter.worker.commits import MarkerParam
 from lineage_emitter.worker.guarded_function import RUNNING, Arguments
 
@@ -67,6 +69,25 @@ Calls = Mapping[Arguments, str]
 """Arguments on which a function failed, with the error."""
 
 
+class _Reported(SimpleQueue[Any]):
+    """Reports of tasks. ``rule``: is told at once which functions left rows out, before the job returns that did so."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.rule: Any = None
+        self._functions = set[int]()
+
+    def put(self, item: Any, block: bool = True, timeout: float | None = None) -> None:
+        """Take a report."""
+        super().put(item, block, timeout)
+        function = item["function"]
+        if function not in self._functions:
+            self._functions.add(function)
+            # Where Spark is gone, no statement reads what is cached.
+            with suppress(Exception):
+                self.rule.leftOut(function)
+
+
 class SetAsideCalls:
     """Calls that failed, of one application, by the number that their function has in Spark's plans. Thread-safe."""
 
@@ -74,7 +95,7 @@ class SetAsideCalls:
         # Rows are named by values: where none may be kept, none are set aside.
         may_keep = settings.values and not settings.redact
         self._records_max = settings.quarantine if may_keep else 0
-        self._queue: SimpleQueue[Any] = SimpleQueue()
+        self._queue = _Reported()
         self._sc = sc
         self._id = uuid.uuid4().hex
         self._reports = sc.accumulator([], MarkerParam(self._queue)) if self._records_max else None
@@ -95,7 +116,8 @@ class SetAsideCalls:
             try:
                 if self._rule is None:
                     reports = bytearray(CPickleSerializer().dumps((self._reports, self._id)))
-                    self._rule = compiled(RULE_CLASS).of(reports, self._records_max)
+                    self._rule = compiled(RULE_CLASS).of(reports, self._records_max, SINCE_4_1)
+                    self._queue.rule = self._rule
                 self._rule.install(spark._jsparkSession.experimental())
             except Exception as problem:
                 # The program goes on, and a row that fails ends its job as ever.

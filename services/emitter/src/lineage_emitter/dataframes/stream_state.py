@@ -124,9 +124,7 @@ class State:
             return made.joined(
                 self.node, *(self._parts_of(spark, side, rows) for side in _children(self.node))
             )
-        whole = _Whole(
-            self.node, spark, rows, self.late_rows, self.is_filtered, watermarks.before
-        )
+        whole = _Whole(self.node, spark, rows, self.late_rows, self.is_filtered, watermarks.before)
         given = whole.given(self.node)
         if self.kind in FUNCTIONS:
             return given
@@ -183,7 +181,9 @@ class _Whole:
         # whose own window reaches beyond it is not late, but begins a session anew where the batch query goes on with one that has been given.
         can_be_cut = self.is_filtered or self.watermark_ms > 0
         is_cut = can_be_cut and bool(_plans().isOfSessions(node))
-        return bool(self.late_rows) or is_cut or any(map(self._lets_more_through, _states_below(node)))
+        return (
+            bool(self.late_rows) or is_cut or any(map(self._lets_more_through, _states_below(node)))
+        )
 
     def _lets_more_through(self, node: Any) -> bool:
         """Whether the batch query in the place of a node gives more rows than the node does."""

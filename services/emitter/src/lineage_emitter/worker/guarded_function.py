@@ -47,21 +47,34 @@ def guarded(
         types: of its arguments, with ``|`` between.
         chain: name, type and code of each function, the innermost first: the next one gets its value.
     """
-    serializer = CPickleSerializer()
-    functions: list[Callable[..., Any]] = []
-    returns: Any = None
-    for code in chain[2::3]:
-        loaded = serializer.loads(code)
-        if hasattr(loaded, "value"):
-            # A long one is a broadcast variable.
-            loaded = serializer.loads(loaded.value)
-        called, returns = loaded
-        functions.append(called)
-    names = types.split("|") if types else []
-    accumulator, owner = serializer.loads(reports)
-    report = Reports(accumulator, owner, int(function), names, int(records_max))
+    functions, returns, _ = loaded_chain(chain)
+    report = reports_of(reports, records_max, function, types)
     convert = returns.toInternal if returns.needConversion() else None
     return GuardedFunction(functions, convert, report), KeptType([StructField(KEPT, returns)])
+
+
+def loaded_chain(chain: tuple[Any, ...]) -> tuple[list[Callable[..., Any]], Any, list[bytes]]:
+    """The functions of a chain, the type of what the last one gives, and their pickles. ``chain``: as in :func:`guarded`."""
+    serializer = CPickleSerializer()
+    functions: list[Callable[..., Any]] = []
+    pickles: list[bytes] = []
+    returns: Any = None
+    for code in chain[2::3]:
+        pickled, loaded = code, serializer.loads(code)
+        if hasattr(loaded, "value"):
+            # A long one is a broadcast variable.
+            pickled, loaded = loaded.value, serializer.loads(loaded.value)
+        called, returns = loaded
+        functions.append(called)
+        pickles.append(pickled)
+    return functions, returns, pickles
+
+
+def reports_of(reports: bytes, records_max: str, function: str, types: str) -> Reports:
+    """What a function sets aside in this task. Arguments as in :func:`guarded`."""
+    accumulator, owner = CPickleSerializer().loads(reports)
+    names = types.split("|") if types else []
+    return Reports(accumulator, owner, int(function), names, int(records_max))
 
 
 class KeptType(StructType):
@@ -88,22 +101,26 @@ class Reports:
 
     def add(self, values: tuple[Any, ...], problem: Exception) -> bool:
         """Report a failure; False: it ends the task, as rows with these arguments can't be named or reported, or there were too many."""
-        context = TaskContext.get()
-        if context is not None and context.getLocalProperty(RUNNING) != self._owner:
-            return _refused(problem, "not set aside: the job is of no recorded action that does so")
-        if self._records >= self._records_max:
-            return _refused(
-                problem,
-                f"the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows",
-            )
         try:
             named = zip(values, self._types, strict=True)
             arguments = tuple([internal_text(value, kind) for value, kind in named])
-            size = sum(len(text.encode("utf-8")) for text in arguments if text is not None)
         except (ValueError, OverflowError, OSError) as unnamed:
-            return _refused(problem, f"not set aside: {unnamed}")
+            return refused(problem, f"not set aside: {unnamed}")
+        return self.add_named(arguments, problem)
+
+    def add_named(self, arguments: Arguments, problem: Exception) -> bool:
+        """`add`, by the texts of arguments."""
+        context = TaskContext.get()
+        if context is not None and context.getLocalProperty(RUNNING) != self._owner:
+            return refused(problem, "not set aside: the job is of no recorded action that does so")
+        if self._records >= self._records_max:
+            return refused(
+                problem,
+                f"the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows",
+            )
+        size = sum(len(text.encode("utf-8")) for text in arguments if text is not None)
         if size > ARGUMENT_BYTES_MAX:
-            return _refused(problem, f"not set aside: its arguments have {size:,} bytes")
+            return refused(problem, f"not set aside: its arguments have {size:,} bytes")
         self._records += 1
         call = self._by_call.get(arguments)
         if call is None:
@@ -122,7 +139,8 @@ class Reports:
         return True
 
 
-def _refused(problem: Exception, why: str) -> bool:
+def refused(problem: Exception, why: str) -> bool:
+    """Have a failure that ends its task say why; False."""
     problem.__notes__ = [*getattr(problem, "__notes__", []), f"lineage: {why}"]
     return False
 
