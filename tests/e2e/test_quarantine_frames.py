@@ -25,7 +25,7 @@ from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
 from tests.integration.test_table_chains import CONF
 from tests.support.job_runs import CLI, STORE, judged, run_plain, run_program, write_job
-from tests.support.versions import only_in
+from tests.support.versions import not_before_41, only_in
 from tests.tables.conf import SMALL_SPARK
 from tests.tables.jars import table_jars
 
@@ -45,6 +45,19 @@ class Traced:
 
 
 FUNCTIONS = """
+import pandas as pd
+import pyarrow as pa
+
+def in_pandas(function):
+    def of_series(*columns: pd.Series) -> pd.Series:
+        return pd.Series([function(*row) for row in zip(*columns)])
+    return of_series
+
+def in_arrow(function):
+    def of_arrays(*columns: pa.Array) -> pa.Array:
+        return pa.array([function(*row) for row in zip(*[c.to_pylist() for c in columns])])
+    return of_arrays
+
 def parsed(text):
     return int(text)
 
@@ -74,26 +87,41 @@ parsed, divided, is_chosen, looked_up, refused, is_positive = (
 )
 
 
+OfUdf = Callable[[Callable[..., Any], str], Any]
+
+
 def of_udf(function: Callable[..., Any], kind: str) -> Any:
     return F.udf(function, kind, useArrow=False)
 
 
-def with_value(function: Callable[..., Any], *columns: str) -> Callable[[DataFrame], DataFrame]:
-    return lambda frame: frame.withColumn("v", of_udf(function, "int")(*columns))
-
-
-STEPS: dict[str, Callable[[DataFrame], DataFrame]] = {
-    "divided": with_value(divided, "v"),
-    "looked up": with_value(looked_up, "k", "v"),
-    "chained": lambda frame: frame.withColumn(
-        "v", of_udf(divided, "int")(of_udf(divided, "int")("v"))
-    ),
-    "chosen": lambda frame: frame.where(of_udf(is_chosen, "boolean")("v")),
-    "not used": lambda frame: frame.withColumn("w", of_udf(parsed, "int")("k")).drop("w"),
-    "sorted": lambda frame: frame.orderBy("v", "k"),
-    "union": lambda frame: frame.union(frame),
-    "grouped": lambda frame: frame.groupBy("k").agg(F.sum("v").cast("int").alias("v")),
+KINDS: dict[str, OfUdf] = {
+    "rows": of_udf,
+    "rows by Arrow": lambda function, kind: F.udf(function, kind, useArrow=True),
+    "pandas": lambda function, kind: F.pandas_udf(functions["in_pandas"](function), kind),
+    "arrays": lambda function, kind: F.arrow_udf(functions["in_arrow"](function), kind),
 }
+"""Ways in which functions of a row get it."""
+
+
+def steps_of(of_udf: OfUdf) -> dict[str, Callable[[DataFrame], DataFrame]]:
+    def with_value(function: Callable[..., Any], *columns: str) -> Callable[[DataFrame], DataFrame]:
+        return lambda frame: frame.withColumn("v", of_udf(function, "int")(*columns))
+
+    return {
+        "divided": with_value(divided, "v"),
+        "looked up": with_value(looked_up, "k", "v"),
+        "chained": lambda frame: frame.withColumn(
+            "v", of_udf(divided, "int")(of_udf(divided, "int")("v"))
+        ),
+        "chosen": lambda frame: frame.where(of_udf(is_chosen, "boolean")("v")),
+        "not used": lambda frame: frame.withColumn("w", of_udf(parsed, "int")("k")).drop("w"),
+        "sorted": lambda frame: frame.orderBy("v", "k"),
+        "union": lambda frame: frame.union(frame),
+        "grouped": lambda frame: frame.groupBy("k").agg(F.sum("v").cast("int").alias("v")),
+    }
+
+
+STEPS = tuple(steps_of(of_udf))
 VALUES: dict[str, Callable[[Traced], Any]] = {
     "divided": lambda row: divided(row.value),
     "looked up": lambda row: looked_up(row.key, row.value),
@@ -147,7 +175,7 @@ def drawn(seed: int) -> tuple[list[str], list[str]]:
     lines = [f"{draw.choice('abcd')},{draw.randrange(40)}" for _ in range(draw.randrange(5, 40))]
     for _ in range(draw.randrange(1, 4)):
         lines.insert(draw.randrange(len(lines)), draw.choice(["a,two", "b,x", "c,1 2"]))
-    steps = [step for step, _ in groupby(draw.choices(list(STEPS), k=draw.randrange(1, 6)))]
+    steps = [step for step, _ in groupby(draw.choices(STEPS, k=draw.randrange(1, 6)))]
     if "grouped" in steps:
         # Behind a shuffle Spark computes both sides of a union at once, or not.
         first = steps.index("grouped")
@@ -175,7 +203,12 @@ def lines_of(found: dict[str, Any]) -> set[int]:
 
 
 def check_drawn(
-    capture: Capture, spark: SparkSession, folder: Path, seed: int, rows_traced: int
+    capture: Capture,
+    spark: SparkSession,
+    folder: Path,
+    seed: int,
+    rows_traced: int,
+    of_udf: OfUdf = of_udf,
 ) -> None:
     steps, lines = drawn(seed)
     source = folder / "lines.csv"
@@ -184,7 +217,7 @@ def check_drawn(
         frame = spark.read.schema("k string, t string").csv(str(source))
         frame = frame.select("k", of_udf(parsed, "int")("t").alias("v"))
         for step in steps:
-            frame = STEPS[step](frame)
+            frame = steps_of(of_udf)[step](frame)
         collected = [(row.k, row.v) for row in frame.collect()]
         # Once more: what is set aside again is the same.
         assert Counter((row.k, row.v) for row in frame.toLocalIterator()) == Counter(collected)
@@ -229,6 +262,39 @@ def test_more_of_what_is_left_and_set_aside(
     check_drawn(capture, spark, tmp_path, seed, rows_traced=4)
 
 
+def kind_of(name: str, *marks: Any) -> Any:
+    """A kind, where this Spark has functions of it that are set aside."""
+    old = (
+        []
+        if name in {"rows", "pandas"}
+        else [not_before_41("functions of rows by Arrow that are set aside")]
+    )
+    return pytest.param(name, marks=[*marks, *old])
+
+
+BY_ARROW = [
+    kind_of("rows by Arrow", pytest.mark.long),
+    kind_of("pandas"),
+    kind_of("arrays", pytest.mark.long),
+]
+
+
+@pytest.mark.parametrize("kind", BY_ARROW)
+def test_what_functions_that_get_rows_by_arrow_leave_and_set_aside(
+    capture: Capture, spark: SparkSession, tmp_path: Path, kind: str
+) -> None:
+    check_drawn(capture, spark, tmp_path, 8, rows_traced=1, of_udf=KINDS[kind])
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("kind", BY_ARROW)
+@pytest.mark.parametrize("seed", range(50, 60))
+def test_more_of_what_functions_by_arrow_leave_and_set_aside(
+    capture: Capture, spark: SparkSession, tmp_path: Path, seed: int, kind: str
+) -> None:
+    check_drawn(capture, spark, tmp_path, seed, rows_traced=2, of_udf=KINDS[kind])
+
+
 # -- which rows, and where none --------------------------------------------------------------------
 
 CELLS = [
@@ -242,9 +308,11 @@ COLUMNS = "d double, s string, t timestamp, day date, c decimal(7,2), b boolean"
 
 
 @pytest.mark.long
+@pytest.mark.parametrize("kind", [*map(kind_of, KINDS)])
 def test_rows_are_named_by_arguments_of_any_kind(
-    capture: Capture, spark: SparkSession, tmp_path: Path
+    capture: Capture, spark: SparkSession, tmp_path: Path, kind: str
 ) -> None:
+    of_udf = KINDS[kind]
     source = tmp_path / "cells.csv"
     source.write_text("".join(f"{line}\n" for line in CELLS), encoding="utf-8")
     with capture(quarantine=9) as lc:
@@ -287,6 +355,56 @@ def test_where_none_are_set_aside_a_failing_row_ends_the_job(
     for settings in ({"quarantine": 2, "values": False}, {}):
         with capture(**settings), pytest.raises(Exception, match="invalid literal"):
             frame(number).collect()
+
+
+OF_BATCHES = """
+from collections.abc import Iterator
+
+import pandas as pd
+
+def in_steps(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+    for batch in batches:
+        yield batch.map(int)
+
+def frames(batches):
+    for batch in batches:
+        yield batch.assign(t=batch["t"].map(int))
+
+def frame(group: pd.DataFrame) -> pd.DataFrame:
+    return group.assign(t=group["t"].map(int))
+
+def summed(column: pd.Series) -> int:
+    return int(column.map(int).sum())
+
+def together(column: pd.Series) -> pd.Series:
+    if len(column) == 4:
+        raise ValueError("invalid literal: all of them")
+    return column.map(len)
+"""
+
+
+@pytest.mark.long
+def test_functions_of_more_than_a_row_end_the_job_as_without_capture(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "lines.csv"
+    source.write_text("a,x\nb,1\na,2\nb,3\n")
+    of: dict[str, Any] = {"__name__": "job"}
+    exec(OF_BATCHES, of)
+    read = spark.read.schema("k string, t string").csv(str(source))
+    frames = [
+        read.select(F.pandas_udf(of["in_steps"], "int")("t")),
+        read.mapInPandas(of["frames"], "k string, t int"),
+        read.groupBy("k").applyInPandas(of["frame"], "k string, t int"),
+        read.groupBy("k").agg(F.pandas_udf(of["summed"], "int")("t")),
+        read.select(F.pandas_udf(of["together"], "int")("t")),
+    ]
+    with capture(quarantine=9) as lc:
+        for frame in frames:
+            with pytest.raises(Exception, match="invalid literal"):
+                frame.collect()
+        app = lc.app
+    assert listed(tmp_path, app)["operators"] == []
 
 
 @pytest.mark.long
@@ -443,26 +561,45 @@ def written(folder: Path) -> list[str]:
     )
 
 
+BY_PANDAS = """
+@F.pandas_udf("int")
+def parsed_all(texts: pd.Series) -> pd.Series:
+    return texts.map(int)
+
+@F.pandas_udf("int")
+def half_all(numbers: pd.Series) -> pd.Series:
+    return 12 // numbers.map(lambda number: number if number else 1 // number)
+"""
+
+
 @pytest.mark.long
-def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(tmp_path: Path) -> None:
-    write_job(tmp_path, JOB)
+@pytest.mark.parametrize("by_pandas", [False, True])
+def test_outputs_again_on_repaired_rows_are_plain_pyspark_on_these(
+    tmp_path: Path, *, by_pandas: bool
+) -> None:
+    job = JOB
+    if by_pandas:
+        job = job.replace("import sys", "import sys\nimport pandas as pd")
+        job = job.replace("numbers =", f"{BY_PANDAS}\nnumbers =")
+        for name in ("parsed", "half"):
+            job = job.replace(f'F.udf({name}, "int", useArrow=False)', f"{name}_all")
+    write_job(tmp_path, job)
     (tmp_path / "repair.py").write_text(REPAIR)
     (tmp_path / "in.csv").write_text("\n".join(LINES) + "\n")
     (tmp_path / "mended.csv").write_text("\n".join(MENDED) + "\n")
     env = {FUNCTIONS_KEY: KEY}
     failed = run_program(tmp_path, [*CLI, "run", "job.py", "in.csv", "plain"], env)
     assert failed.returncode != 0
-    job = [*CLI, "run", "job.py", "in.csv", "out"]
-    ran = run_program(tmp_path, job, env | {"LINEAGE_QUARANTINE": "5"})
+    captured = [*CLI, "run", "job.py", "in.csv", "out"]
+    ran = run_program(tmp_path, captured, env | {"LINEAGE_QUARANTINE": "5"})
     assert ran.returncode == 0, ran.stderr
     assert "3 records were set aside" in ran.stderr
     assert written(tmp_path / "out/numbers") == ["Lima,0", "Oslo,4", "Oslo,6", "Rome,3"]
     assert written(tmp_path / "out/totals") == ["Oslo,5", "Rome,4"]
     found = json.loads(run_program(tmp_path, [*CLI, "quarantine", "--json"], env).stdout)
-    assert {entry["operator"].split()[0]: entry["records"] for entry in found["operators"]} == {
-        "parsed": 2,
-        "half": 1,
-    }
+    counts = {entry["operator"].split()[0]: entry["records"] for entry in found["operators"]}
+    end = "_all" if by_pandas else ""
+    assert counts == {f"parsed{end}": 2, f"half{end}": 1}
     assert lines_of(found) == {3, 4, 6}
     assert all(record["exact"] for record in found["records"])
     plain = run_plain(tmp_path, "job.py", "mended.csv", "plain")
@@ -556,3 +693,71 @@ def test_statements_that_change_rows_of_tables_leave_none_out(tmp_path: Path) ->
     assert said["captured"] == said["plain"]
     everything = [[1, "1"], [2, "x"], [3, "3"]]
     assert list(said["plain"].values()) == [[True, everything]] * 8
+
+
+CACHED_JOB = """
+import json
+import sys
+from pyspark.sql import SparkSession, functions as F
+
+spark = SparkSession.builder.getOrCreate()
+
+
+def parsed(text):
+    return int(text)
+
+
+rows = spark.createDataFrame([(1, "1"), (2, "x"), (3, "3")], "id int, t string")
+said = {}
+for form in ("delta", "iceberg"):
+    for n, (bad, is_computed) in enumerate([(True, True), (True, False), (False, True)]):
+        name = f"delta.`{sys.argv[1]}/{n}`" if form == "delta" else f"local.db.t{n}"
+        rows.coalesce(1).writeTo(name).using(form).create() if form == "iceberg" else (
+            rows.coalesce(1).write.format("delta").save(f"{sys.argv[1]}/{n}")
+        )
+        lines = rows if bad else rows.where("id <> 2").union(rows.where("id = 2").withColumn("t", F.lit("2")))
+        number = F.udf(parsed, "int", useArrow=False)("t")
+        numbers = lines.select("id", number.alias("n")).cache()
+        numbers.createOrReplaceTempView("numbers")
+        try:
+            # As the program would go on without capture, too.
+            computed = numbers.count() and len(numbers.collect()) if is_computed else None
+        except Exception:
+            computed = None
+        try:
+            spark.sql(
+                f"MERGE INTO {name} a USING numbers b ON a.id = b.id WHEN MATCHED THEN UPDATE SET t = "
+                "cast(n + 1 AS string) WHEN NOT MATCHED BY SOURCE THEN DELETE"
+            )
+            failed = ""
+        except Exception as problem:
+            failed = str(problem)
+        numbers.unpersist()
+        said[f"{form} {n}"] = [computed, failed, sorted(map(list, spark.table(name).collect()))]
+with open(sys.argv[2], "w") as file:
+    json.dump(said, file)
+"""
+
+
+@pytest.mark.long
+@only_in("Apache Iceberg", "4.1")
+def test_statements_do_not_take_for_deleted_what_a_cached_frame_lacks(tmp_path: Path) -> None:
+    jars = ",".join(map(str, sorted(table_jars().glob("*.jar"))))
+    write_job(tmp_path, CACHED_JOB)
+    (tmp_path / "conf").mkdir()
+    settings = f"{SMALL_SPARK}spark.jars {jars}\n{CONF.format(home=tmp_path)}"
+    (tmp_path / "conf/spark-defaults.conf").write_text(settings)
+    env = {"SPARK_CONF_DIR": str(tmp_path / "conf"), "LINEAGE_QUARANTINE": "9"}
+    command = [*CLI, "run", "job.py", str(tmp_path / "delta"), "said.json"]
+    ran = run_program(tmp_path, command, env)
+    assert ran.returncode == 0, ran.stderr
+    said: dict[str, tuple[int | None, str, Any]] = json.loads((tmp_path / "said.json").read_text())
+    everything = [[1, "1"], [2, "x"], [3, "3"]]
+    for form in ("delta", "iceberg"):
+        lacking, not_computed, whole = (said[f"{form} {n}"] for n in range(3))
+        assert (lacking[0], lacking[2]) == (2, everything), said
+        assert "lacks rows that a Python function failed on" in lacking[1], said
+        # What it computes itself fails as ever.
+        assert (not_computed[0], not_computed[2]) == (None, everything), said
+        assert "invalid literal" in not_computed[1], said
+        assert whole == [3, "", [[1, "2"], [2, "3"], [3, "4"]]], said

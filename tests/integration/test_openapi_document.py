@@ -93,6 +93,7 @@ def test_operations_name_the_right_that_they_need(document: dict[str, Any]) -> N
         "rows": {
             *("get_rows", "dump", "get_picture", "get_values"),
             *("list_triples", "trace_triples", "export_triple_trace", "follow_rows"),
+            "list_failed_calls",
         },
         "delete": {"delete_application"},
         "erase": {"plan_erasure"},

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.names import SET_ASIDE_CALL
@@ -15,11 +16,24 @@ from lineage_store.recipes import read_recipe
 
 @dataclass(frozen=True, slots=True)
 class FailedCall:
-    """A call: ``node`` has the rows on which it is made, ``number`` is its own there. ``what``: the function, its arguments, its error."""
+    """A call of a function that failed: ``node`` has the rows on which it was made, ``number`` is its own there.
+
+    ``action``: which called it, with its call site. ``values``: of the arguments, as texts.
+    """
 
     node: str
     number: int
-    what: str
+    function: str
+    action: str
+    values: tuple[str, ...]
+    error: str
+
+    @property
+    def what(self) -> str:
+        """The function, its arguments, its error, in one line."""
+        inner = self.function.rstrip(")")
+        closing = ")" * (len(self.function) - len(inner))
+        return f"{inner}({', '.join(self.values)}){closing} of {self.action}: {self.error}"
 
     @property
     def condition(self) -> str:
@@ -34,17 +48,24 @@ def failed_calls(opened: ApplicationSnapshot) -> Iterator[FailedCall]:
         LineageError: a recipe can't be read.
     """
     for node in opened.nodes:
-        if node.kind != "frame" or node.op != QUARANTINE:
-            continue
-        recipe = read_recipe(opened.graph, node.node)
-        if recipe is None:
-            continue
-        function, _, action = (node.name or node.op).rpartition(" of ")
-        site = f" at {node.call_site}" if node.call_site else ""
-        for number, (values, error) in enumerate(_calls(recipe), 1):
-            inner = function.rstrip(")")
-            called = f"{inner}({', '.join(values)}){')' * (len(function) - len(inner))}"
-            yield FailedCall(node.node, number, f"{called} of {action}{site}: {error}")
+        yield from failed_calls_of(opened, node)
+
+
+def failed_calls_of(opened: ApplicationSnapshot, node: NodeRecord) -> Iterator[FailedCall]:
+    """Those whose rows a node holds.
+
+    Raises:
+        LineageError: its recipe can't be read.
+    """
+    if node.kind != "frame" or node.op != QUARANTINE:
+        return
+    recipe = read_recipe(opened.graph, node.node)
+    if recipe is None:
+        return
+    function, _, action = (node.name or node.op).rpartition(" of ")
+    site = f" at {node.call_site}" if node.call_site else ""
+    for number, (values, error) in enumerate(_calls(recipe), 1):
+        yield FailedCall(node.node, number, function, f"{action}{site}", tuple(values), error)
 
 
 def _calls(recipe: Recipe) -> Iterator[tuple[list[str], str]]:

@@ -323,6 +323,25 @@ class OutputColumns(FrozenModel):
     missing: str = Field("", description="what it lacks for that")
 
 
+class FailedCallModel(FrozenModel):
+    """A call of a Python function that failed, and whose rows a job set aside."""
+
+    number: int = Field(description="value of `lineage_call` in the rows of its node")
+    function: str = Field(description="`outer(inner)` where one gets the value of the other")
+    action: str = Field(description="which called it, with its call site")
+    values: list[str] = Field(description="of its arguments")
+    error: str
+
+
+class FailedCallList(FrozenModel):
+    """Calls of Python functions whose rows a node holds."""
+
+    node: str
+    label: str
+    items: list[FailedCallModel]
+    total: int
+
+
 class SparkModel(FrozenModel):
     """What the server's Spark does, which traces rows of DataFrames. The first query that needs it starts it."""
 

@@ -13,11 +13,14 @@ from lineage_query.answers import Answer, Group, Item
 from lineage_query.listing import Listing, Page
 from lineage_query.recipe_rows import columns_of
 from lineage_query.rows.file_status import has_changed
+from lineage_query.set_aside_calls import FailedCall
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api.lineages import CachedTrace
 from lineage_query_api.models import (
     ApplicationModel,
     CaptureProgress,
+    FailedCallList,
+    FailedCallModel,
     GraphLink,
     GraphModel,
     GraphNode,
@@ -189,6 +192,23 @@ def output_columns(opened: ApplicationSnapshot, node: str, missing: str) -> Outp
         traced=not missing,
         missing=missing,
     )
+
+
+def failed_calls(
+    label: str, node: str, calls: Sequence[FailedCall], limit: int
+) -> FailedCallList:
+    """The first calls whose rows a node holds."""
+    items = [
+        FailedCallModel(
+            number=call.number,
+            function=call.function,
+            action=call.action,
+            values=list(call.values),
+            error=call.error,
+        )
+        for call in calls[:limit]
+    ]
+    return FailedCallList(node=node, label=label, items=items, total=len(calls))
 
 
 def graph(

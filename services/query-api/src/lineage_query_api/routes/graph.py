@@ -11,6 +11,7 @@ from lineage_core.contract.graph import RECIPE_NODE_KINDS
 from lineage_core.errors import AddressError
 from lineage_query.listing import Listing
 from lineage_query.rows.file_status import has_changed
+from lineage_query.set_aside_calls import failed_calls_of
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import (
@@ -19,12 +20,13 @@ from lineage_query_api.dependencies import (
     Cursor,
     NodeName,
     PageSize,
+    RowCaller,
     Store,
     check_rows,
 )
 from lineage_query_api.entity_tags import NOT_MODIFIED, TaggedRoute
 from lineage_query_api.errors import ProblemError
-from lineage_query_api.models import GraphModel, ItemPage, OutputColumns, SearchText
+from lineage_query_api.models import FailedCallList, GraphModel, ItemPage, OutputColumns, SearchText
 
 router = APIRouter(prefix="/v1/applications/{app}", tags=["graph"], route_class=TaggedRoute)
 
@@ -72,6 +74,21 @@ def list_columns(app: AppName, node: NodeName, store: Store, _: Caller) -> Outpu
     opened = store.open(app)
     node_id = node_of(opened, node, store.listing(opened))
     return serializers.output_columns(opened, node_id, store.recipe_traces.missing())
+
+
+@router.get("/nodes/{node}/failed-calls", responses=NOT_MODIFIED)
+def list_failed_calls(
+    app: AppName, node: NodeName, store: Store, _: RowCaller, limit: PageSize = 100
+) -> FailedCallList:
+    """Calls of Python functions of DataFrames that failed, of a node that holds the rows set aside for them.
+
+    A trace of the rows with the call's number in `lineage_call` leads to the rows of sources.
+    """
+    opened = store.open(app)
+    node_id = node_of(opened, node, store.listing(opened))
+    record = opened.record(node_id)
+    calls = [] if record is None else list(failed_calls_of(opened, record))
+    return serializers.failed_calls(opened.names.label(node_id), node_id, calls, limit)
 
 
 @router.get("/nodes/{node}/items")

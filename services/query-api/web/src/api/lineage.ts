@@ -12,6 +12,7 @@ import type {
   Diff,
   Direction,
   ExportFormat,
+  FailedCalls,
   Graph,
   Influence,
   JobGraph,
@@ -164,6 +165,10 @@ export const nodeItems = (
 
 export const nodeColumns = (app: string, node: string, signal?: AbortSignal) =>
   get<NodeColumns>(`${of(app)}/nodes/${encodeURIComponent(node)}/columns`, {}, signal);
+
+/** The first calls of functions that failed, of a node that holds the rows set aside for them. */
+export const failedCalls = (app: string, node: string, limit: number, signal?: AbortSignal) =>
+  get<FailedCalls>(`${of(app)}/nodes/${encodeURIComponent(node)}/failed-calls`, { limit }, signal);
 
 export const startTrace = (app: string, request: TraceRequest, signal?: AbortSignal) =>
   post<Trace>(`${of(app)}/traces`, request, signal);

@@ -186,6 +186,13 @@ export const nodeColumnsQuery = (app: string, node: string) =>
     staleTime: 60_000,
   });
 
+export const failedCallsQuery = (app: string, node: string, limit: number) =>
+  queryOptions({
+    queryKey: ['application', app, 'failed calls', node, limit],
+    queryFn: ({ signal }) => lineage.failedCalls(app, node, limit, signal),
+    staleTime: 60_000,
+  });
+
 export const traceQuery = (id: string) =>
   queryOptions({
     queryKey: ['trace', id],

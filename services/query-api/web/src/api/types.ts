@@ -12,6 +12,8 @@ import type {
   DeadLetterList,
   DeadLetterModel,
   DiffModel,
+  FailedCallList,
+  FailedCallModel,
   ForwardAnswer,
   GraphModel,
   GroupModel,
@@ -79,6 +81,8 @@ export type Bound = Pick<ItemModel, 'binding'>;
 export type NodeItems = NodeItemPage;
 export type TraceItems = TracePage;
 export type NodeColumns = OutputColumns;
+export type FailedCall = FailedCallModel;
+export type FailedCalls = FailedCallList;
 export type GroupCount = GroupModel;
 export type PassedNode = Passed;
 export type RawRow = RowModel;
@@ -141,6 +145,7 @@ export interface Completeness {
   reasons?: string[];
   unknown?: string[];
   superset?: Record<string, string[]>;
+  set_aside?: Record<string, number>;
   streams?: StreamProgress[];
   [key: string]: unknown;
 }

@@ -41,23 +41,41 @@ interface Options {
   rows?: boolean;
   busy?: boolean;
   items?: object;
+  op?: string;
 }
 
+const FAILED = {
+  node: '3',
+  label: '3',
+  items: [
+    {
+      number: 1,
+      function: 'half(parsed)',
+      action: 'DataFrameWriter.parquet at job.py:9',
+      values: ["'two'", 'NULL'],
+      error: "ValueError: invalid literal for int() with base 10: 'two'",
+    },
+  ],
+  total: 1,
+};
+
 function ask(options: Options = {}) {
-  const { kind = 'frame', traced = true, rows = true, busy = false, items } = options;
+  const { kind = 'frame', traced = true, rows = true, busy = false, items, op = 'map' } = options;
   vi.stubGlobal('fetch', (url: string) =>
     Promise.resolve(
       url.endsWith('/me')
         ? json({ ...ANN, rows })
-        : url.includes('/items')
-          ? json(items ?? LISTED)
-          : json({
-              node: '3',
-              label: '3',
-              columns: COLUMNS,
-              traced,
-              missing: traced ? '' : 'the extra [spark] brings it',
-            }),
+        : url.includes('/failed-calls')
+          ? json(FAILED)
+          : url.includes('/items')
+            ? json(items ?? LISTED)
+            : json({
+                node: '3',
+                label: '3',
+                columns: COLUMNS,
+                traced,
+                missing: traced ? '' : 'the extra [spark] brings it',
+              }),
     ),
   );
   const onTrace = vi.fn();
@@ -67,7 +85,7 @@ function ask(options: Options = {}) {
       <AskTab
         app="local-1"
         id="3"
-        node={aNode({ node: '3', kind, has_items: false })}
+        node={aNode({ node: '3', kind, op, has_items: false })}
         busy={busy}
         onTrace={onTrace}
         onTraceValues={onTraceValues}
@@ -134,5 +152,32 @@ describe('rows of a DataFrame', () => {
     expect(screen.queryByLabelText('Value 1')).toBeNull();
     expect(screen.queryByText(/All 2 rows/)).toBeNull();
     expect(screen.getByLabelText('Place')).toBeInTheDocument();
+  });
+
+  it('that were set aside are listed by the calls that failed, and traced by these', async () => {
+    const { onTraceValues } = ask({ op: 'quarantine' });
+    const calls = within(await screen.findByRole('region', { name: 'Calls that failed' }));
+    expect(calls.getByText("half(parsed('two', NULL))")).toBeInTheDocument();
+    expect(calls.getByText(/^ValueError: invalid literal/)).toBeInTheDocument();
+    expect(calls.getByText('DataFrameWriter.parquet at job.py:9')).toBeInTheDocument();
+    await userEvent.click(calls.getByRole('button', { name: /^Trace half/ }));
+    expect(onTraceValues).toHaveBeenCalledWith('backward', [
+      { column: 'lineage_call', value: '1' },
+    ]);
+    // No file holds them.
+    expect(screen.queryByText(/All 2 rows/)).toBeNull();
+  });
+
+  it('that were set aside are listed, and not traced, where the server has no Spark', async () => {
+    ask({ op: 'quarantine', traced: false });
+    const calls = within(await screen.findByRole('region', { name: 'Calls that failed' }));
+    expect(calls.queryByRole('button')).toBeNull();
+    expect(screen.getByText(/has no Spark/)).toBeInTheDocument();
+  });
+
+  it('that were set aside are not shown without the right to read rows', async () => {
+    ask({ op: 'quarantine', rows: false });
+    expect(await screen.findByRole('note')).toHaveTextContent('the right to see rows');
+    expect(screen.queryByRole('region', { name: 'Calls that failed' })).toBeNull();
   });
 });

@@ -8,6 +8,7 @@ import { Empty } from '../components/Empty';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { Loading } from '../components/Loading';
 import { quoted } from '../lib/cli';
+import { FailedCalls } from './FailedCalls';
 import { FrameRows } from './FrameRows';
 
 interface Props {
@@ -27,10 +28,22 @@ export function AskTab(props: Props) {
   const me = useQuery(meQuery());
   if (found.error) return <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />;
   if (found.data === undefined) return <Loading what="the columns" />;
-  if (!found.data.traced) return <NoSpark {...props} columns={found.data} direction={direction} />;
+  const isSetAside = node.kind === 'frame' && node.op === 'quarantine';
+  const calls = isSetAside && me.data?.rows === true && (
+    <FailedCalls {...props} traced={found.data.traced} />
+  );
+  if (!found.data.traced) {
+    return (
+      <>
+        {calls && <div className="ask-tab">{calls}</div>}
+        <NoSpark {...props} columns={found.data} direction={direction} />
+      </>
+    );
+  }
   return (
     <div className="ask-tab">
-      {me.data?.rows === true && (
+      {calls}
+      {!isSetAside && me.data?.rows === true && (
         <FrameRows {...props} columns={found.data.columns} direction={direction} />
       )}
       {me.data?.rows === false ? (

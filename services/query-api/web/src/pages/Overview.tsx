@@ -1,7 +1,7 @@
 import { useQuery } from '@tanstack/react-query';
 import { Link } from '@tanstack/react-router';
 
-import { completenessQuery } from '../api/queries';
+import { completenessQuery, graphQuery } from '../api/queries';
 import type { AppDetail, NodeRef, Refusal, StreamProgress } from '../api/types';
 import { Place } from '../components/Place';
 import { counted } from '../lib/format';
@@ -22,7 +22,7 @@ export function Overview({ detail, onSelect }: Props) {
       </p>
       <Ends title="Outputs" nodes={detail.sinks} onSelect={onSelect} />
       <Ends title="Sources" nodes={detail.sources} onSelect={onSelect} />
-      <VerdictDetails detail={detail} />
+      <VerdictDetails detail={detail} onSelect={onSelect} />
     </div>
   );
 }
@@ -50,7 +50,7 @@ function Ends({
   );
 }
 
-function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
+function VerdictDetails({ detail, onSelect }: Props) {
   const { data } = useQuery(completenessQuery(detail.app));
   const reasons = [...new Set([...detail.reasons, ...(data?.reasons ?? [])])];
   const superset = Object.entries(data?.superset ?? {});
@@ -84,6 +84,7 @@ function VerdictDetails({ detail }: Pick<Props, 'detail'>) {
         </div>
       )}
       <Refusals refusals={detail.refusals} />
+      <SetAside app={detail.app} records={data?.set_aside ?? {}} onSelect={onSelect} />
       <Streams runs={data?.streams ?? []} />
       {detail.unknown_parts.length > 0 && (
         <>
@@ -124,6 +125,41 @@ function Refusals({ refusals }: { refusals: Refusal[] }) {
           <li key={`${node} ${operator} ${reason}`}>
             node {node} ({what}): {operator && `${operator}: `}
             {reason}
+          </li>
+        ))}
+      </ul>
+    </div>
+  );
+}
+
+/** Records that functions failed on and that the job went on without, by the node that holds them. */
+function SetAside({
+  app,
+  records,
+  onSelect,
+}: { app: string; records: Record<string, number> } & Pick<Props, 'onSelect'>) {
+  const { data } = useQuery({
+    ...graphQuery(app, false),
+    enabled: Object.keys(records).length > 0,
+  });
+  if (Object.keys(records).length === 0) return null;
+  const holders = Object.entries(records).map(([node, number]) => {
+    // Of an RDD's operator, they are in a node behind it.
+    const own = data?.nodes.find((one) => one.members.includes(node));
+    const behind = data?.nodes.find((one) => one.members.includes(`${node}:quarantine`));
+    return { node: behind === undefined ? node : `${node}:quarantine`, number, own };
+  });
+  return (
+    <div className="notice notice-warn">
+      <p className="notice-title">Set aside</p>
+      <p>Functions failed on records, and the job went on without these:</p>
+      <ul className="ends">
+        {holders.map(({ node, number, own }) => (
+          <li key={node}>
+            <button type="button" onClick={() => onSelect(node)}>
+              <strong>{counted(number, 'record')}</strong>
+              <Place place={own === undefined ? node : own.name || own.op} />
+            </button>
           </li>
         ))}
       </ul>
