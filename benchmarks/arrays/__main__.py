@@ -3,7 +3,8 @@
 numpy: the built-in operators of the astronomy workflow as plain NumPy code, plain and recorded. astronomy: the workflow with
 each strategy of its UDFs. genomics: the paper's other workflow. microbenchmark: region pairs in each encoding. spatial: the same points by
 spatial indexes that are not used. kinds: ranges of kinds of operators, and range queries over 10^8 associations. solver: the optimiser over
-drawn costs. libraries: a catalogue of stars by photutils, astroscrappy and scikit-image as they are. pictures: draws traces of the workflows into
+drawn costs. query-time: questions that what is kept answers badly, by it alone, by running the operator again, and by whichever is quicker.
+libraries: a catalogue of stars by photutils, astroscrappy and scikit-image as they are. pictures: draws traces of the workflows into
 docs/images/benchmarks. Runs take turns, plain and recorded (A B B A). Each prints one JSON line; parts of it are shown on stderr as
 they are measured. ``same`` says whether all answers are those of the definition or of re-execution.
 """
@@ -22,6 +23,7 @@ from benchmarks.arrays.figures import row_of
 from benchmarks.arrays.genomics import REPLICAS
 from benchmarks.arrays.kinds import kinds_row
 from benchmarks.arrays.microbenchmark import micro_rows
+from benchmarks.arrays.query_time import query_time_rows
 from benchmarks.arrays.solving import solver_row
 from benchmarks.arrays.spatial import spatial_rows
 from benchmarks.arrays.workflows import astronomy_rows, genomics_rows, numpy_row
@@ -32,7 +34,7 @@ PICTURES = Path(__file__).resolve().parents[2] / "docs/images/benchmarks"
 SQUARE = (512, 512)
 """Of the exposure that libraries make a catalogue of."""
 SMALLER = (40, 120)
-"""Of exposures with region pairs of each cell: those of the whole ones take gigabytes."""
+"""Of exposures for strategies that the paper does not have, and for plans that may keep region pairs of each cell."""
 
 
 SIZE, ASSOCIATIONS = 1000, 10**8
@@ -51,6 +53,7 @@ def parts(name: str, pairs: int) -> Iterator[dict[str, Any]]:
         "spatial": spatial_rows,
         "kinds": lambda: iter([kinds_row(SIZE, ASSOCIATIONS, pairs)]),
         "solver": lambda: iter([solver_row(OPERATORS, STRATEGIES, DRAWS)]),
+        "query-time": lambda: query_time_rows(pairs),
         "libraries": lambda: iter([_library_row(pairs)]),
     }
     return kinds[name]()
@@ -79,6 +82,7 @@ def main() -> int:
             "spatial",
             "kinds",
             "solver",
+            "query-time",
             "libraries",
             "pictures",
         ),

@@ -12,12 +12,14 @@ import numpy as np
 Part = Mapping[str, Any]
 PLAN = "plan-any"
 """The optimiser's, without a limit."""
+BOX = "blackbox-all"
+"""The paper's, of which built-in operators are black boxes, too."""
 
 
 def astronomy_figures(parts: Sequence[Part]) -> dict[str, Any]:
-    """Of whole exposures, whose rows are the first; the black box keeps nothing."""
+    """Of whole exposures, whose rows are the first; of the paper's black box, by which all that a question crosses runs again."""
     whole = {part["strategy"]: part for part in parts if part["shape"] == parts[0]["shape"]}
-    plan, box = whole[PLAN], whole["blackbox"]
+    plan, box = whole[PLAN], whole[BOX]
     back = [name for name in plan["query_s"] if not name.endswith("forward")]
     return {
         "run_ratio": plan["wall_ratio"],
@@ -29,15 +31,15 @@ def astronomy_figures(parts: Sequence[Part]) -> dict[str, Any]:
 
 
 def genomics_figures(parts: Sequence[Part]) -> dict[str, Any]:
-    """``slower_max``: of the plans with a limit of disk, and of all their questions, the longest over that of the black box."""
+    """``slower_max``: of the plans with a limit of disk, and of all their questions, the longest over that of UDFs that are black boxes."""
     rows = {part["strategy"]: part for part in parts}
-    plan, box = rows[PLAN], rows["blackbox"]
+    plan, box, udfs = rows[PLAN], rows[BOX], rows["blackbox"]
     back = [name for name in plan["query_s"] if not name.endswith("forward")]
     forward = [name for name in plan["query_s"] if name.endswith("forward")]
     limited = [rows[name] for name in rows if name.removeprefix("plan-").isdigit()]
     return {
         "slower_max": round(
-            max(row["query_s"][name] / seconds for row in limited for name, seconds in box["query_s"].items()), 3
+            max(row["query_s"][name] / seconds for row in limited for name, seconds in udfs["query_s"].items()), 3
         ),
         "backward_times": round(_mean(box, back) / _mean(plan, back), 2),
         "forward_times": round(_mean(box, forward) / _mean(plan, forward), 2),

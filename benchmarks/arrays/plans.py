@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from benchmarks.arrays.workloads import Question, Workload
 from lineage_arrays import Cells
 from lineage_arrays.operators import Mode, Orientation, Step, Strategy, Version
+from lineage_arrays.operators.costs import Costs
 from lineage_arrays.operators.measuring import Sample, measured
 from lineage_arrays.operators.optimiser import Choice, Limits, choose
 from lineage_arrays.querying import backward, forward, is_made_from
@@ -25,17 +26,13 @@ def limits_of(plain_s: float, disk_mb: Sequence[int]) -> dict[str, Limits]:
     return {**plans, "plan-quick": Limits(run_s=plain_s), "plan-any": Limits()}
 
 
-def planned(
+def costs_of(
     workload: Workload,
     arrays: Mapping[Step, Any],
     asked: Sequence[Question],
-    limits: Mapping[str, Limits],
     among: Sequence[Strategy],
-) -> dict[str, Choice]:
-    """The optimiser's choice within each limit, by the limit's name.
-
-    Each UDF runs with each of its strategies ``among`` some, and answers the parts of the workload's questions that meet it.
-    """
+) -> Costs:
+    """What strategies cost: each UDF runs with each of those ``among`` some, and answers the parts of the workload's questions that meet it."""
     samples = samples_of(workload, asked)
     costs = {
         step: measured(
@@ -47,8 +44,12 @@ def planned(
         for step in workload.udfs
         if step.operator is not None
     }
-    meetings = {step: float(len(of_step)) for step, of_step in samples.items()}
-    return {name: choose(costs, meetings, most) for name, most in limits.items()}
+    return Costs(costs, {step: float(len(of_step)) for step, of_step in samples.items()})
+
+
+def planned(costs: Costs, limits: Mapping[str, Limits]) -> dict[str, Choice]:
+    """The optimiser's choice within each limit, by the limit's name."""
+    return {name: choose(costs.alternatives, costs.workload, most) for name, most in limits.items()}
 
 
 def samples_of(workload: Workload, asked: Sequence[Question]) -> dict[Step, list[Sample]]:

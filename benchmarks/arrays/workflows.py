@@ -17,30 +17,45 @@ from benchmarks.arrays.astronomy import (
     smoothed_by_names,
 )
 from benchmarks.arrays.genomics import genomics
-from benchmarks.arrays.plans import LIMITS_MB, Plan, limits_of, planned
-from benchmarks.arrays.workloads import Question, Workload, without_lineage
+from benchmarks.arrays.plans import LIMITS_MB, Plan, costs_of, limits_of, planned
+from benchmarks.arrays.workloads import Question, Workload, part_behind, without_lineage
 from benchmarks.intervals import median_interval
 from lineage_arrays import CellTrace, Recording
 from lineage_arrays.operators import Encoding, Mode, Orientation, Strategy, Version
+from lineage_arrays.operators.query_time import By
+from lineage_arrays.operators.strategies import WRITING
 
 Shape2 = tuple[int, int]
-Strategies = dict[str, Strategy]
+Strategies = dict[str, tuple[Strategy, ...]]
+
+FULL_ONE = Strategy(Mode.FULL, Encoding.ONE)
+FULL_MANY = Strategy(Mode.FULL, Encoding.MANY)
+FULL_FORWARD = Strategy(Mode.FULL, Encoding.ONE, Orientation.FORWARD)
+PAY_ONE = Strategy(Mode.PAY, Encoding.ONE)
 
 PLAN: Strategies = {
-    "composite-one": Strategy(Mode.COMP, Encoding.ONE),
-    "composite-many": Strategy(Mode.COMP, Encoding.MANY),
+    "composite-one": (Strategy(Mode.COMP, Encoding.ONE),),
+    "composite-many": (Strategy(Mode.COMP, Encoding.MANY),),
 }
 """What the paper calls SubZero, in both of its encodings."""
+FULL: Strategies = {"full-one": (FULL_ONE,), "full-many": (FULL_MANY,)}
+"""FullOne and FullMany."""
 PAIRS: Strategies = {
-    "full-one": Strategy(Mode.FULL, Encoding.ONE),
-    "full-many": Strategy(Mode.FULL, Encoding.MANY),
-    "full-one-forward": Strategy(Mode.FULL, Encoding.ONE, Orientation.FORWARD),
-    "ranges": Strategy(Mode.FULL, Encoding.RANGES),
+    **FULL,
+    "full-one-forward": (FULL_FORWARD,),
+    "ranges": (Strategy(Mode.FULL, Encoding.RANGES),),
 }
+"""These, FullForw, and ranges."""
 PAYLOADS: Strategies = {
-    "payload-one": Strategy(Mode.PAY, Encoding.ONE),
-    "payload-many": Strategy(Mode.PAY, Encoding.MANY),
+    "payload-one": (PAY_ONE,),
+    "payload-many": (Strategy(Mode.PAY, Encoding.MANY),),
 }
+"""PayOne and PayMany."""
+BOTH: Strategies = {
+    "full-both": (FULL_FORWARD, FULL_ONE),
+    "payload-both": (PAY_ONE, FULL_FORWARD),
+}
+"""FullBoth and PayBoth."""
 VERSIONS = 3
 """Of which questions are asked: the first of each has what is found out once."""
 BLACKBOX = Strategy(Mode.BLACKBOX)
@@ -113,15 +128,16 @@ def numpy_row(shape: Shape2, pairs: int) -> dict[str, Any]:
 
 
 def astronomy_rows(shape: Shape2, smaller: Shape2, pairs: int) -> Iterator[dict[str, Any]]:
-    """A row for each strategy; those that write pairs of each cell over smaller exposures."""
-    yield from workload_rows(astronomy(shape), {"shape": shape}, PLAN, pairs)
+    """A row for each strategy of the paper's table II; those that it does not have over smaller exposures."""
+    yield from workload_rows(astronomy(shape), {"shape": shape}, PLAN | FULL, pairs, offered=PLAN)
     yield from workload_rows(astronomy(smaller), {"shape": smaller}, PLAN | PAIRS, pairs)
 
 
 def genomics_rows(replicas: int, pairs: int) -> Iterator[dict[str, Any]]:
-    """A row for each strategy of the UDFs, where they support it; pairs of each cell are written once."""
+    """A row for each strategy of the paper's table II, where the UDFs support it, and for ranges."""
+    strategies = PAYLOADS | PAIRS | BOTH
     yield from workload_rows(
-        genomics(replicas), {"replicas": replicas}, PAYLOADS | PAIRS, pairs, LIMITS_MB
+        genomics(replicas), {"replicas": replicas}, strategies, pairs, limits_mb=LIMITS_MB
     )
 
 
@@ -130,15 +146,18 @@ def workload_rows(
     words: dict[str, Any],
     strategies: Strategies,
     pairs: int,
+    *,
+    offered: Strategies | None = None,
     limits_mb: Sequence[int] = (),
 ) -> Iterator[dict[str, Any]]:
-    """A row for each strategy, and one for each limit of disk for what the optimiser chooses within it.
+    """A row for black boxes, one for each strategy, and one for each limit of disk for what the optimiser chooses within it.
 
     Args:
         workload: the workload.
         words: of each row.
         strategies: of all UDFs that support them; the others are black boxes, or are mapped by their functions.
         pairs: runs of each kind.
+        offered: strategies that the optimiser chooses among; None: all.
         limits_mb: of disk, for the optimiser, beside those that it always has.
     """
     taken = workload.sources()
@@ -146,24 +165,34 @@ def workload_rows(
     asked = workload.questions(arrays)
     everything = Run(workload, taken, dict.fromkeys(workload.udfs, (BLACKBOX,)))
     reference = everything.answers(asked, anew=True)
-    plans = {"blackbox": everything.how}
-    plans |= {name: _where_supported(workload, strategy) for name, strategy in strategies.items()}
     plain = in_turns(lambda: without_lineage(workload.graph, taken), pairs=3)[0]
-    limits = limits_of(float(np.median(plain.seconds)), limits_mb)
-    choices = planned(workload, arrays, asked, limits, list(strategies.values()))
+    plain_s = float(np.median(plain.seconds))
+    black_boxes = _black_boxes(workload, taken, words, asked, reference, plain_s)
+    yield black_boxes
+    plans = {"blackbox": everything.how}
+    plans |= {name: _where_supported(workload, some) for name, some in strategies.items()}
+    among = [one for some in (strategies if offered is None else offered).values() for one in some]
+    costs = costs_of(workload, arrays, asked, among)
+    # Questions know from here on how long it takes to run an operator again.
+    workload.graph.learn(costs.writing_s)
+    choices = planned(costs, limits_of(plain_s, limits_mb))
     plans |= {name: choice.strategies for name, choice in choices.items()}
     for name, how in plans.items():
         run = Run(workload, taken, how)
-        answers = reference if name == "blackbox" else run.answers(asked, anew=False)
-        version = run.version()
         writes_pairs = any(
             strategy.mode is Mode.FULL for of_step in how.values() for strategy in of_step
         )
+        versions = 1 if writes_pairs else VERSIONS
+        answers = reference if name == "blackbox" else run.answers(asked, anew=False, versions=versions)  # fmt: skip
+        quicker = run.answers(asked, anew=True, by="auto", versions=1)
+        version = run.version()
         times = run.timed(1 if writes_pairs else pairs)
+        query_s = {question: taking for question, (taking, _) in answers.items()}
         yield {
             **words,
             "strategy": name,
             "same": _same(answers, reference)
+            and _same(quicker, reference)
             and all(np.array_equal(version.array(step), arrays[step], equal_nan=True) for step in arrays),
             "plain_s": round(float(np.median(times[0].seconds)), 4),
             "wall_ratio": ratio(*times),
@@ -172,16 +201,60 @@ def workload_rows(
                 version.stored_bytes / sum(array.nbytes for array in taken.values()), 5
             ),
             "chosen": {step.name: _text(of_step) for step, of_step in how.items()},
-            "query_s": {question: taking for question, (taking, _) in answers.items()},
+            "query_s": query_s,
+            "blackbox_over": round(_mean_back_s(asked, black_boxes["query_s"]) / _mean_back_s(asked, query_s), 2),
+            "auto_s": {question: taking for question, (taking, _) in quicker.items()},
+            "run_again": sorted({
+                f"{question}: {way.step}" for question, (_, trace) in quicker.items() for way in trace.ways if way.by == "rerun"
+            }),
         }  # fmt: skip
 
 
-def _where_supported(workload: Workload, strategy: Strategy) -> Plan:
+def _mean_back_s(asked: Sequence[Question], seconds: dict[str, float]) -> float:
+    return float(np.mean([seconds[question.name] for question in asked if question.source is None]))
+
+
+def _black_boxes(
+    workload: Workload,
+    taken: dict[str, Any],
+    words: dict[str, Any],
+    asked: Sequence[Question],
+    reference: Answers,
+    plain_s: float,
+) -> dict[str, Any]:
+    """The paper's BlackBox: nothing is kept of built-in operators either, so all that a question crosses runs again, in tracing mode.
+
+    The run itself is the one without lineage.
+    """
+    seconds, same = {}, True
+    for question in asked:
+        part = part_behind(workload.graph, question.step)
+        tracing = {
+            step: (Strategy(next(mode for mode in WRITING if mode in step.operator.supported_modes())),)
+            for step in part.steps
+            if step.operator is not None
+        }  # fmt: skip
+        sources = {name: array for name, array in taken.items() if any(step.name == name for step in part.steps)}  # fmt: skip
+        times = []
+        for _ in range(VERSIONS):
+            begin = time.process_time()
+            cells = question.ask(part.run(sources, tracing)).cells
+            times.append(time.process_time() - begin)
+            same = same and cells == reference[question.name][1].cells
+        seconds[question.name] = round(float(np.median(times)), 5)
     return {
-        step: (strategy,)
+        **words, "strategy": "blackbox-all", "same": same, "plain_s": round(plain_s, 4),
+        "lineage_bytes": 0, "lineage_over_inputs": 0.0, "chosen": {}, "query_s": seconds, "auto_s": seconds, "run_again": [],
+    }  # fmt: skip
+
+
+def _where_supported(workload: Workload, strategies: Sequence[Strategy]) -> Plan:
+    supported = {
+        step: tuple(one for one in strategies if one.mode in step.operator.supported_modes())
         for step in workload.udfs
-        if step.operator is not None and strategy.mode in step.operator.supported_modes()
+        if step.operator is not None
     }
+    return {step: some for step, some in supported.items() if some}
 
 
 def _text(strategies: Sequence[Strategy]) -> str:
@@ -212,10 +285,17 @@ class Run:
         graph = self.workload.graph
         return in_turns(lambda: without_lineage(graph, self.taken), self.version, pairs=pairs)
 
-    def answers(self, asked: Sequence[Question], *, anew: bool) -> Answers:
-        """The processor's seconds (of three versions, the median), and the trace of each question.
+    def answers(
+        self,
+        asked: Sequence[Question],
+        *,
+        anew: bool,
+        by: By = "stored",
+        versions: int = VERSIONS,
+    ) -> Answers:
+        """The processor's seconds (of so many versions, the median), and the trace of each question.
 
-        ``anew``: a version for each question; else re-execution runs for the first alone.
+        ``anew``: a version for each question; else re-execution runs for the first alone. ``by``: how questions cross the UDFs.
         """
 
         def fresh() -> Version:
@@ -225,12 +305,12 @@ class Run:
 
         seconds: dict[str, list[float]] = {question.name: [] for question in asked}
         traces: dict[str, CellTrace] = {}
-        for _ in range(VERSIONS):
+        for _ in range(versions):
             version = fresh()
             for question in asked:
                 version = fresh() if anew else version
                 begin = time.process_time()
-                traces[question.name] = question.ask(version)
+                traces[question.name] = question.ask(version, by)
                 seconds[question.name].append(time.process_time() - begin)
         return {
             name: (round(float(np.median(seconds[name])), 5), trace)

@@ -8,6 +8,7 @@ from typing import Any
 
 from lineage_arrays import CellTrace
 from lineage_arrays.operators import OperatorGraph, Step, Version
+from lineage_arrays.operators.query_time import By
 
 
 @dataclass(frozen=True)
@@ -19,10 +20,11 @@ class Question:
     where: Any
     source: Step | None = None
 
-    def ask(self, version: Version) -> CellTrace:
+    def ask(self, version: Version, by: By = "stored") -> CellTrace:
+        """Ask a run; by what is kept of its operators' lineage, where something is."""
         if self.source is not None:
-            return version.forward(self.source, self.step, self.where)
-        return version.back(self.step, self.where)
+            return version.forward(self.source, self.step, self.where, by=by)
+        return version.back(self.step, self.where, by=by)
 
 
 @dataclass(frozen=True)
@@ -36,6 +38,17 @@ class Workload:
     @property
     def udfs(self) -> list[Step]:
         return [step for step in self.graph.steps if step.operator is not None]
+
+
+def part_behind(graph: OperatorGraph, step: Step) -> OperatorGraph:
+    """The steps that a step's array is made by."""
+    behind = {step}
+    for before in reversed(graph.steps):
+        if before in behind:
+            behind.update(before.inputs)
+    part = OperatorGraph()
+    part.steps = [before for before in graph.steps if before in behind]
+    return part
 
 
 def without_lineage(graph: OperatorGraph, sources: dict[str, Any]) -> dict[Step, Any]:

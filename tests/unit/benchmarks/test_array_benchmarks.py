@@ -13,6 +13,7 @@ from benchmarks.arrays.astronomy import BUILT_INS, astronomy, exposures
 from benchmarks.arrays.figures import row_of
 from benchmarks.arrays.kinds import kinds, kinds_row
 from benchmarks.arrays.microbenchmark import micro_rows
+from benchmarks.arrays.query_time import query_time_rows
 from benchmarks.arrays.solving import solver_row
 from benchmarks.arrays.spatial import curve, spatial_rows
 from benchmarks.arrays.workflows import astronomy_rows, genomics_rows, in_turns, numpy_row
@@ -27,12 +28,12 @@ SMALL = (16, 70)
 def test_all_strategies_of_the_astronomy_workflow_give_the_same_answers() -> None:
     rows = list(astronomy_rows((24, 80), SMALL, pairs=1))
     assert [row["strategy"] for row in rows] == [
-        "blackbox", "composite-one", "composite-many", "plan-quick", "plan-any",
-        "blackbox", "composite-one", "composite-many", "full-one", "full-many", "full-one-forward", "ranges", "plan-quick", "plan-any",
+        "blackbox-all", "blackbox", "composite-one", "composite-many", "full-one", "full-many", "plan-quick", "plan-any",
+        "blackbox-all", "blackbox", "composite-one", "composite-many", "full-one", "full-many", "full-one-forward", "ranges", "plan-quick", "plan-any",
     ]  # fmt: skip
     assert all(row["same"] for row in rows)
     row = row_of("astronomy", rows)
-    whole = {part["strategy"]: part for part in rows[:5]}
+    whole = {part["strategy"]: part for part in rows[:8]}
     assert row["figures"]["lineage_over_inputs"] == whole["plan-any"]["lineage_over_inputs"]
     asked = [
         whole["plan-any"]["query_s"][name]
@@ -45,7 +46,7 @@ def test_all_strategies_of_the_astronomy_workflow_give_the_same_answers() -> Non
 
 def test_all_strategies_of_the_genomics_workflow_give_the_same_answers() -> None:
     rows = list(genomics_rows(1, pairs=1))
-    assert len(rows) == 13
+    assert len(rows) == 16
     assert all(row["same"] for row in rows)
     within = {row["strategy"]: row["lineage_bytes"] for row in rows}
     assert within["plan-1"] <= 1_000_000
@@ -147,6 +148,16 @@ def test_the_solver_is_held_against_the_programme(
     assert command.main() == 0
     (row,) = read_rows(tmp_path)
     assert (row.benchmark, row.at("operators"), row.at("strategies")) == ("arrays-solver", 5, 3)
+
+
+def test_questions_give_the_definition_by_what_is_kept_by_another_run_and_by_the_quicker_one() -> (
+    None
+):
+    (row,) = query_time_rows(1, (40, 50), (20, 30), 100, (1, 4))
+    assert row["same"]
+    assert len(row["questions"]) == 4 * 6
+    assert {one["auto"].partition(":")[0] for one in row["questions"]} <= {"stored", "rerun"}
+    assert row["worst_over_blackbox"] > 0
 
 
 def test_runs_take_turns() -> None:

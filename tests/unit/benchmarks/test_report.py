@@ -328,6 +328,34 @@ def test_figures_of_arrays_are_those_of_their_rows() -> None:
     assert NO_ROWS in arrays.kinds([])
 
 
+def workflow_part(strategy: str, back_s: float) -> dict[str, Any]:
+    seconds = {"star": back_s, "pixel": back_s / 3, "pixel-forward": 0.5}
+    return {
+        "shape": [512, 2000], "strategy": strategy, "wall_ratio": median(1.0), "lineage_over_inputs": 0.004,
+        "lineage_bytes": 4_000_000, "query_s": seconds, "auto_s": {**seconds, "pixel-forward": 0.25},
+    }  # fmt: skip
+
+
+def test_each_strategy_of_arrays_has_its_line() -> None:
+    parts = [workflow_part("blackbox-all", 0.3), workflow_part("plan-any", 0.003)]
+    rows = [stored("arrays-astronomy", "1", parts=parts)]
+    text = arrays.astronomy(rows)
+    assert (
+        "| 512 x 2000 | `plan-any` | 1 (0.9 to 1.1) | 0.004 | 2 | 3 | 500 | 2 | 3 | 250 |" in text
+    )
+    assert "| `plan-any` | 1 (0.9 to 1.1) | 4 | 3 | 1 | 500 | 3 | 1 | 250 |" in arrays.genomics(
+        rows
+    )
+    question = {
+        "operator": "functions", "question": "one cell", "blackbox_s": 0.1, "stored_s": 1.0, "auto_s": 0.15,
+        "auto_over_blackbox": median(1.5), "auto": "rerun: reading would take longer",
+    }  # fmt: skip
+    asked = stored("arrays-query-time", "1", questions=[question], worst_over_blackbox=1.5)
+    line = "| functions | one cell | 100 | 1e+03 | 150 | 1.5 (1.35 to 1.65) | rerun: reading would take longer |"
+    assert line in arrays.query_time([asked])
+    assert "| ≤ 2 times | 1.5, at 1 | yes |" in of_targets([asked], ARRAYS)
+
+
 def test_without_rows_the_page_says_so() -> None:
     assert NO_ROWS in page([])
     assert "{{" not in page([])
