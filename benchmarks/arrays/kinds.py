@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks.arrays.microbenchmark import timed
 from lineage_arrays import Cells, Recording
 from lineage_arrays.cells import I64, Mask, Shape
 from lineage_arrays.operators import Encoding, Orientation, Regions
@@ -237,11 +239,7 @@ def queried(of: Large, times: int) -> dict[str, Any]:
             slice(size // 3, size // 3 + min(QUERY_WIDTH, max(size // 3, 1))) for size in shape
         )
         cells = Cells.of(shape, box)
-        seconds = []
-        for _ in range(times + 1):
-            begin = time.process_time()
-            answer = ask(cells)
-            seconds.append(time.process_time() - begin)
+        answer, seconds = timed(functools.partial(ask, cells), times + 1)
         row["same"] = row["same"] and np.array_equal(answer.mask(), expected(box))
         row[direction] = {
             "cells": cells.count,

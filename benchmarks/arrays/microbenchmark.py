@@ -185,15 +185,24 @@ def micro_rows(
                 for name, backward, cells in _questions(of, asked_cells):
                     if not backward and not way.forward:
                         continue
-                    seconds = []
-                    for _ in range(times):
-                        begin = time.process_time()
-                        answer = store.backward(cells) if backward else store.forward(cells)
-                        seconds.append(time.process_time() - begin)
+                    ask = store.backward if backward else store.forward
+                    answer, seconds = timed(functools.partial(ask, cells), times)
                     same = np.array_equal(answer.positions(), of.answer(cells, backward))
                     row["same"] = row["same"] and same
                     row[name] = round(float(np.median(seconds)), 6)
                 yield row
+
+
+def timed(ask: Callable[[], Cells], times: int) -> tuple[Cells, list[float]]:
+    """The answer to a question, and the processor's seconds of each time that it was asked: at least once."""
+    seconds = []
+    for _ in range(times - 1):
+        begin = time.process_time()
+        ask()
+        seconds.append(time.process_time() - begin)
+    begin = time.process_time()
+    answer = ask()
+    return answer, [*seconds, time.process_time() - begin]
 
 
 def _questions(of: Pairs, asked_cells: Sequence[int]) -> Iterator[tuple[str, bool, Cells]]:

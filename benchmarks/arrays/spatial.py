@@ -143,7 +143,8 @@ class Runs:
         owner, step = spread(np.diff(self.pointer)[regions])
         runs = self.pointer[regions][owner] + step
         owner, step = spread(self.lengths[runs])
-        return self.first[runs][owner] + step
+        numbers: I64 = self.first[runs][owner] + step
+        return numbers
 
 
 class Roaring(Side):

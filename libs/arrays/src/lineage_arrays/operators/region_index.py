@@ -169,6 +169,8 @@ class ByBox(Index):
         met += [sorted_unique(boxes) for boxes, _ in self._boxes.holding(coordinates)]
         numbers = sorted_unique(np.concatenate(met))
         is_box = self._is_box[numbers]
+        if is_box.all():
+            return numbers
         others = regions.touching(cells, numbers[~is_box])
         return np.sort(np.concatenate((numbers[is_box], others)))
 
