@@ -23,6 +23,7 @@ const TRACE: TripleTrace = {
   count: 2,
   method: 'ccprov',
   component_triples: 5,
+  reason: 'as its component has 5 triples in all',
 };
 
 const answers =

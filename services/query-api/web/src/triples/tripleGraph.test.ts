@@ -21,6 +21,7 @@ const traceOf = (item: string, ...triples: [string, string, string][]): TripleTr
   count: triples.length,
   method: 'rq',
   component_triples: triples.length,
+  reason: '',
 });
 
 describe('keys of items', () => {
