@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import HealthCheck, settings
 
+from lineage_core.answers import ANSWERS
+
 if TYPE_CHECKING:
     from pyspark import SparkContext
 
@@ -50,6 +52,14 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--fault-seed", type=int, default=1, help="decides what is killed, and when (default: 1)"
     )
+
+
+@pytest.fixture(autouse=True)
+def answers_of_its_own() -> Iterator[None]:
+    """Each test is a program of its own: what actions gave to others is not in its arrays."""
+    ANSWERS.reset()
+    yield
+    ANSWERS.reset()
 
 
 @pytest.fixture(scope="session")

@@ -20,7 +20,15 @@ from lineage_emitter import LineageContext
 from lineage_query.answers import Answer
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
-from tests.support.array_programs import FEATURES, MODELS, REPORTS, Line, Pipeline
+from tests.support.array_programs import (
+    FEATURES,
+    MODELS,
+    OF_FRAMES,
+    OF_RDDS,
+    REPORTS,
+    Line,
+    Pipeline,
+)
 from tests.support.job_runs import STORE, answered, part_files
 
 pytestmark = pytest.mark.e2e
@@ -96,7 +104,8 @@ def ran(spark: SparkSession, folder: Path, pipeline: Pipeline) -> Ran:
 
 @pytest.fixture(scope="module")
 def model(spark: SparkSession, folder: Path) -> Iterator[Ran]:
-    done = ran(spark, folder, Pipeline(drawn_lines(3), "grouped", "fitted", "rows"))
+    program = Pipeline(drawn_lines(3), "grouped", "fitted", "rows", "toPandas", in_memory=True)
+    done = ran(spark, folder, program)
     with done.access:
         yield done
 
@@ -115,7 +124,7 @@ def test_a_line_goes_forward_to_the_rows_of_the_report_that_it_changes(model: Ra
 
 
 def test_cells_go_on_to_rows_on_the_command_line(model: Ran, spark: SparkSession) -> None:
-    scores = model.folder / "scores.parquet"
+    scores = model.pipeline.scores
     found = answered(model.folder, "arrays", "back", f"{scores}[4,1]", "--all-jobs", "--json")
     answer = json.loads(found.stdout)
     lines = {
@@ -131,20 +140,26 @@ def test_cells_go_on_to_rows_on_the_command_line(model: Ran, spark: SparkSession
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(16))
 def test_any_program_answers_as_changes_of_lines_do(
     seed: int, spark: SparkSession, tmp_path: Path
 ) -> None:
     draw = random.Random(seed)
-    keys = draw.randint(3, 6)
+    keys = draw.randint(5, 6)
+    features = sorted(FEATURES)[seed % len(FEATURES)]
+    ways = {"by key": OF_RDDS, "written": ()}.get(features, OF_FRAMES)
+    # Each way comes up.
+    given = ["", *sorted(ways)][(seed // len(FEATURES)) % (len(ways) + 1)]
     done = ran(
         spark,
         tmp_path,
         Pipeline(
             drawn_lines(seed, draw.randint(8, 14), keys),
-            sorted(FEATURES)[seed % len(FEATURES)],
+            features,
             draw.choice(sorted(MODELS)),
             REPORTS[(seed // 2) % len(REPORTS)],
+            given,
+            in_memory=draw.random() < 0.5,
         ),
     )
     with done.access:
@@ -160,7 +175,7 @@ def test_what_is_no_captured_collection_or_no_array_is_refused(
     recording = Recording()
     with pytest.raises(ArrayLineageError, match="nothing captures"):
         recording.rows_of("numbers", spark_context.parallelize([1.0, 2.0]))
-    with pytest.raises(ArrayLineageError, match="nothing captures"):
+    with pytest.raises(ArrayLineageError, match="one action gave"):
         recording.rows_of("numbers", [1.0, 2.0])
     url = f"sqlite:///{tmp_path / STORE}"
     with LineageContext(spark_context, store=url) as lc:

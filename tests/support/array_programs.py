@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from lineage_arrays import Recording
 from lineage_arrays.saved import store_recording
 from lineage_emitter import LineageContext
+from tests.support.versions import IN_35
 
 SCHEMA = "key int, x double, y double"
 Line = tuple[int, float, float]
@@ -68,6 +69,58 @@ FEATURES: Mapping[str, Callable[[SparkSession, LineageContext, str], Any]] = Map
     {"grouped": _grouped, "each line": _each_line, "by key": _by_key, "written": _written}
 )
 REPORTS = ("rows", "records", "total")
+COLUMNS = ["sx", "my"]
+
+
+def _by_index(recording: Recording, frame: DataFrame) -> Any:
+    """Steps in pandas choose the rows, and the array's are taken by its index."""
+    pandas = frame.toPandas()
+    table = recording.rows_of("features", pandas, COLUMNS)
+    last = pandas.columns[-1]
+    return table[pandas.sort_values(last, ascending=False)[1:].index.to_numpy()]
+
+
+def _some_rows(recording: Recording, frame: DataFrame) -> Any:
+    rows = sorted(frame.collect(), key=lambda row: -row["sx"])
+    return recording.rows_of("features", rows[1:], COLUMNS)
+
+
+OF_FRAMES: Mapping[str, Callable[[Recording, DataFrame], Any]] = MappingProxyType(
+    {
+        "toPandas": lambda recording, frame: recording.rows_of(
+            "features", frame.toPandas(), COLUMNS
+        ),
+        "pandas by index": _by_index,
+        "collect": lambda recording, frame: recording.rows_of("features", frame.collect(), COLUMNS),
+        "some rows": _some_rows,
+        "take": lambda recording, frame: recording.rows_of(
+            "features", frame.orderBy("sx").take(3), COLUMNS
+        ),
+        "tail": lambda recording, frame: recording.rows_of("features", frame.tail(3), COLUMNS),
+    }
+    | (
+        {}
+        if IN_35
+        else {
+            "toArrow": lambda recording, frame: recording.rows_of(
+                "features", frame.toArrow(), COLUMNS
+            )
+        }
+    )
+)
+"""Arrays of what actions on DataFrames gave."""
+OF_RDDS: Mapping[str, Callable[[Recording, Any], Any]] = MappingProxyType(
+    {
+        "collect": lambda recording, rdd: recording.rows_of("features", rdd.collect()),
+        "some records": lambda recording, rdd: recording.rows_of("features", rdd.collect()[:0:-1]),
+        "takeOrdered": lambda recording, rdd: recording.rows_of("features", rdd.takeOrdered(3)),
+        "top": lambda recording, rdd: recording.rows_of("features", rdd.top(4)[1:]),
+        "takeSample": lambda recording, rdd: recording.rows_of(
+            "features", rdd.takeSample(False, 4, 7)
+        ),
+    }
+)
+"""Arrays of what actions on RDDs gave."""
 
 
 @dataclass
@@ -78,6 +131,12 @@ class Pipeline:
     features: str
     model: str
     report: str
+    given: str = ""
+    """By which of `OF_FRAMES` or `OF_RDDS` the rows become an array; empty: by `Recording.rows_of` of the collection itself."""
+    in_memory: bool = False
+    """The array becomes a DataFrame by ``createDataFrame``, not by `Recording.frame`."""
+    scores: str = ""
+    """The file of the array."""
     order: list[float] = field(default_factory=list)
     """What tells the rows of the array apart, in their order: of the run."""
 
@@ -90,12 +149,15 @@ class Pipeline:
         if isinstance(made, Path):
             table = recording.load(made)[:, 1:]
         else:
-            columns = ["sx", "my"] if self.features == "grouped" else None
-            rows = lc.rdd(made) if isinstance(made, DataFrame) else made
-            table = recording.rows_of("features", rows, columns)
+            table = self._table(recording, lc, made)
         self.order = table.current[:, 0].tolist()
         scores: Any = np.stack([table[:, 0], MODELS[self.model](table)], axis=1)
-        frame = recording.frame(spark, folder / "scores.parquet", scores, ["tag", "score"])
+        names = ["tag", "score"]
+        if self.in_memory:
+            frame = spark.createDataFrame(scores, names)
+        else:
+            frame = recording.frame(spark, folder / "scores.parquet", scores, names)
+        self.scores = recording.flow.outputs[-1].name
         store_recording(recording, "model", url)
         out = str(folder / "report")
         if self.report == "records":
@@ -104,6 +166,16 @@ class Pipeline:
             frame.agg(F.sum("tag"), F.sum("score")).write.csv(out)
         else:
             frame.where("tag is not null").write.csv(out)
+
+    def _table(self, recording: Recording, lc: LineageContext, made: Any) -> Any:
+        if not isinstance(made, DataFrame):
+            given = OF_RDDS.get(self.given)
+            return given(recording, made) if given else recording.rows_of("features", made)
+        if self.given:
+            named = made if "sx" in made.columns else made.toDF(*COLUMNS)
+            return OF_FRAMES[self.given](recording, named)
+        columns = COLUMNS if self.features == "grouped" else None
+        return recording.rows_of("features", lc.rdd(made), columns)
 
     def plain(self, lines: Sequence[Line], groups: Sequence[Sequence[int]]) -> Any:
         """The rows of the report, without Spark: ``groups`` are the lines that make each row of the array."""

@@ -290,7 +290,7 @@ def test_rows_that_make_no_array_are_refused(records: list[Any]) -> None:
 
 
 def test_partitions_follow_each_other_in_the_array() -> None:
-    rows, values = collected_values("x", THREE, None)
-    bounds = np.cumsum([0, *rows.counts]).tolist()
-    parts = [values[first:last].tolist() for first, last in pairwise(bounds)]
+    collected = collected_values("x", THREE, None)
+    bounds = np.cumsum([0, *collected.rows.counts]).tolist()
+    parts = [collected.values[first:last].tolist() for first, last in pairwise(bounds)]
     assert parts == [list(map(list, part)) for part in THREE.partitions]

@@ -3,31 +3,50 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.workflow import AnyArray
+from lineage_core.answers import ANSWERS, Found
 from lineage_core.contract.collected import CollectedRows
 
 WAY_OUT = "select columns of one kind, cast them, and fill in NULLs before"
 
+ANSWERED = "make the Recording before the action, give what the action gave as it is, a list of some of its rows, or the DataFrame or RDD itself"
 
-def collected_values(
-    name: str, collection: Any, columns: Sequence[str] | None
-) -> tuple[CollectedRows, AnyArray]:
-    """The rows of a captured collection, by their places and by their values.
+
+@dataclass(frozen=True)
+class Collected:
+    """Rows as an array's values.
+
+    ``taken``: where the array that is wanted has its rows among them, in its order; None: it has all, in theirs.
+    """
+
+    rows: CollectedRows
+    values: AnyArray
+    taken: list[int] | None = None
+
+
+def collected_values(name: str, collection: Any, columns: Sequence[str] | None) -> Collected:
+    """The rows of a captured collection, or of an action's answer, by their places and by their values.
 
     Args:
         name: of the array.
-        collection: a DataFrame or an RDD.
+        collection: a DataFrame or an RDD; or what an action gave.
         columns: of a DataFrame, or of rows of one, those of the array; None: all.
 
     Raises:
-        ArrayLineageError: nothing captures it, or it has no such columns.
+        ArrayLineageError: nothing captures it, it is nothing that an action gave, or it has no such columns.
         UntracedError: its rows make no array.
+        LineageError: its rows can't be traced.
     """
+    if isinstance(collection, list | np.ndarray) or _is_table(collection):
+        return _answered(name, collection, columns)
     is_frame = hasattr(type(collection), "rdd")
     # All columns of a DataFrame: they tell its rows apart.
     rdd = collection.rdd if is_frame else collection
@@ -41,12 +60,88 @@ def collected_values(
     rows, records = collect()
     if not is_frame and columns is not None:
         at = _places_of(_fields_of(records, columns), columns)
+    return Collected(rows, _values_of(name, records, at, rows.total))
+
+
+def _is_table(collection: Any) -> bool:
+    """Whether it is a DataFrame of pandas or a table of Arrow."""
+    # A DataFrame of Spark has its columns as attributes.
+    kind = type(collection)
+    return hasattr(kind, "iloc") or hasattr(kind, "to_pylist")
+
+
+def is_given(array: AnyArray) -> bool:
+    """Whether an array has the memory of what an action gave."""
+    return isinstance(ANSWERS.find(array), Found)
+
+
+def _answered(name: str, given: Any, columns: Sequence[str] | None) -> Collected:
+    """What :func:`collected_values` gives of an answer."""
+    found = ANSWERS.find(given)
+    if isinstance(found, str):
+        raise ArrayLineageError(f"{name!r} has no lineage: {found}; {ANSWERED}")
+    answer = found.answer
+    if found.columns is not None:
+        if columns is not None:
+            raise ArrayLineageError("columns are those of a table: of an array of one name none")
+        return Collected(answer.link(found.positions).rows, np.array(given))
+    at = None
+    if answer.columns is not None:
+        at = _places_of(answer.columns, columns)
+    elif columns is not None:
+        at = _places_of(_fields_of(given, columns), columns)
+    if found.records is None:
+        return Collected(answer.link(found.positions).rows, _table_values(name, given, at or []))
+    if not all(map(_is_fixed, given)):
+        raise UntracedError(
+            f"the rows of {name!r} have lists or other values that the program may have written to",
+            "give the RDD or the DataFrame itself, or rows of numbers, truth values or texts",
+        )
+    linked = answer.link(found.positions)
+    values = _values_of(
+        name, [found.records[place] for place in linked.among], at, linked.rows.total
+    )
+    if list(linked.among) == list(found.positions):
+        return Collected(linked.rows, values)
+    row_of = {place: row for row, place in enumerate(linked.among)}
+    return Collected(linked.rows, values, [row_of[place] for place in found.positions])
+
+
+def _values_of(name: str, records: Sequence[Any], at: Sequence[int] | None, total: int) -> AnyArray:
+    """The array of records, or of some of their columns.
+
+    Raises:
+        UntracedError, ArrayLineageError: they make none.
+    """
     if at is not None:
         records = [[record[place] for place in at] for record in records]
-    values = _array_of(name, records, () if at is None else (len(at),))
-    if len(values) != rows.total:
-        raise ArrayLineageError(f"{rows.total:,} rows make no array of {len(values):,}")
-    return rows, values
+    values = _array_of(name, list(records), () if at is None else (len(at),))
+    if len(values) != total:
+        raise ArrayLineageError(f"{total:,} rows make no array of {len(values):,}")
+    return values
+
+
+def _table_values(name: str, table: Any, at: Sequence[int]) -> AnyArray:
+    """The array of some columns of a DataFrame of pandas, or of a table of Arrow."""
+    if hasattr(table, "iloc"):
+        columns = [table.iloc[:, place].to_numpy() for place in at]
+    else:
+        columns = [table.column(place) for place in at]
+        if any(column.null_count for column in columns):
+            raise UntracedError(f"the rows of {name!r} have NULL", WAY_OUT)
+        columns = [column.to_numpy() for column in columns]
+    if all(column.dtype.kind in "biuf" for column in columns):
+        return np.stack(columns, axis=1)
+    rows = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
+    return _array_of(name, rows, (len(at),))
+
+
+_FIXED = (int, float, complex, str, bytes, type(None), Decimal, date, time, timedelta, np.generic)
+
+
+def _is_fixed(value: Any) -> bool:
+    """Whether nobody can have written to a value."""
+    return all(map(_is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
 
 
 def _fields_of(records: list[Any], columns: Sequence[str]) -> Sequence[str]:

@@ -76,6 +76,10 @@ class _Remarks:
             self.incomplete[
                 f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {leak_sites}"
             ] = None
+        if node.may_hold:
+            self.incomplete[
+                f"{node.name} at {node.call_site} comes from outside; before, {node.may_hold} gave rows: they may be in it"
+            ] = None
 
     def leaking_into(self, nodes: Iterable[Node], leaks: list[str]) -> None:
         """Records where values that left the workflow may have come back: as constants, or among an array from outside."""

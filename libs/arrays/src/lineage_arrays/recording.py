@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lineage_arrays.binding import bind_file, write_frame
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
-from lineage_arrays.collecting import collected_values
+from lineage_arrays.collecting import collected_values, is_given
 from lineage_arrays.errors import ArrayLineageError, UntracedError
-from lineage_arrays.files import holds, read_arrays
-from lineage_arrays.formats.names import ROWS, array_name, grows, is_numpy, split_name
-from lineage_arrays.formats.rows import write_rows
+from lineage_arrays.files import read_arrays
+from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
+from lineage_arrays.indexing import read
 from lineage_arrays.mappings import SamePositions
 from lineage_arrays.operators.graph import decided_axes, default_of, run_operator
 from lineage_arrays.operators.operator import Operator
@@ -25,6 +27,8 @@ from lineage_arrays.operators.strategies import Strategy
 from lineage_arrays.querying import CellTrace, backward, forward
 from lineage_arrays.traced import TracedArray
 from lineage_arrays.workflow import ArrayFile, Input, Operand, Output, Workflow
+from lineage_core.answers import ANSWERS
+from lineage_core.errors import LineageError
 
 EQUAL_BYTES = "a file with the bytes of one that was saved counts as its copy"
 
@@ -40,11 +44,21 @@ class Recording:
     """
 
     def __init__(self) -> None:
+        ANSWERS.wanted = True
         self.flow = Workflow()
         self._sources: dict[str, Operand] = {}
 
-    def source(self, name: str, array: npt.ArrayLike) -> TracedArray:
+    def source(self, name: str, array: npt.ArrayLike, *, apart: bool = False) -> TracedArray:
         """An array that comes from outside, under a name. Its values are copied: the program may write to its own.
+
+        Where an action of a captured Spark has given the program rows before, these may be in it, and traces that come to it say so
+        (`rows_of` links what an action gave). An array with the very memory of what ``toPandas`` or ``toArrow`` gave
+        (``frame["x"].to_numpy()``) is linked to its rows.
+
+        Args:
+            name: of the source.
+            array: its values.
+            apart: nothing of what actions gave is in it. That is believed.
 
         Raises:
             ArrayLineageError: the name is taken.
@@ -54,32 +68,47 @@ class Recording:
         if any(True for _ in operands(array)):
             raise ArrayLineageError(f"{name!r} is traced: what it was made from would be lost")
         values = array if isinstance(array, np.ndarray) else np.asarray(array)
-        return self._source(name, values.copy(order="K"))
+        if not apart and is_given(values):
+            # Where its rows can't be traced it is as any array after an action.
+            with suppress(LineageError):
+                return self.rows_of(name, values)
+        may_hold = "" if apart else ANSWERS.latest
+        return self._source(name, values.copy(order="K"), may_hold)
 
     def rows_of(
         self, name: str, collection: Any, columns: Sequence[str] | None = None
     ) -> TracedArray:
-        """Collect a DataFrame or an RDD that is captured, as an array with the lineage of its rows: it is a source.
+        """An array of rows that Spark gave, with their lineage: it is a source.
 
-        This is the action: what is along the array's first axis are the rows that it gave, in their order. What the program
-        collected before, or collects again, may come in another order, and is no source of this array.
+        Of a DataFrame or an RDD this is the action: what is along the array's first axis are the rows that it gave, in their order. What an action gave
+        the program is taken as it is, if the recording was made before the action.
 
         Args:
             name: of the source.
-            collection: under `lineage run` a DataFrame, or an RDD of numbers, texts, or equally long lists of them; of a ``LineageContext``
-                such an RDD, or ``lc.rdd(frame)``.
+            collection: one of
+
+                - under `lineage run` a DataFrame, or an RDD of numbers, texts, or equally long lists of them; of a ``LineageContext``
+                  such an RDD, or ``lc.rdd(frame)``;
+                - the DataFrame of pandas that ``toPandas`` gave, unchanged, or the table that ``toArrow`` gave;
+                - an array with the memory of one of their columns (``frame["x"].to_numpy()``, of numbers or truth values);
+                - the list that ``collect``, ``take``, ``head`` or ``tail`` of a DataFrame gave, or ``collect``, ``top``, ``takeOrdered`` or ``takeSample``
+                  of an RDD; or a list of some of its rows, in any order: the very tuples (rows are) or floating-point numbers that it gave.
             columns: of a DataFrame (or of ``lc.rdd(frame)``), those that become columns of the array, in this order; None: all.
 
         Raises:
-            ArrayLineageError: the name is taken, nothing captures the collection, or it has no such columns.
+            ArrayLineageError: the name is taken, nothing captures the collection, it is not what one action gave, or it has no such columns.
             UntracedError: the rows make no array of numbers, truth values or texts (NULL, texts beside numbers, other types).
-            LineageError: capture has ended.
+            LineageError: capture has ended, or rows of the DataFrame can't be traced.
         """
         self._check_name(name)
-        rows, values = collected_values(name, collection, columns)
-        traced = self._source(name, values)
-        self.flow.rows_collected[traced.node.number] = rows
-        return traced
+        collected = collected_values(name, collection, columns)
+        traced = self._source(name, collected.values)
+        self.flow.rows_collected[traced.node.number] = collected.rows
+        if collected.taken is None:
+            return traced
+        values = traced.current[collected.taken]
+        inputs = read(traced, collected.taken, values)
+        return TracedArray(self.flow, values, "rows_of", inputs)
 
     def _check_name(self, name: str) -> None:
         if not name or name in self._sources:
@@ -87,8 +116,8 @@ class Recording:
                 f"{name!r} is empty, or taken: each source has a name of its own"
             )
 
-    def _source(self, name: str, values: npt.NDArray[Any]) -> TracedArray:
-        traced = TracedArray(self.flow, values, "source", [], name=name)
+    def _source(self, name: str, values: npt.NDArray[Any], may_hold: str = "") -> TracedArray:
+        traced = TracedArray(self.flow, values, "source", [], name=name, may_hold=may_hold)
         self._sources[name] = Operand(self.flow, traced.node, traced.current)
         return traced
 
@@ -197,18 +226,7 @@ class Recording:
             ArrayLineageError: as `load`; the file holds other values; or the array belongs to another recording.
         """
         self._check(array)
-        path, _ = split_name(os.fspath(name))
-        arrays = read_arrays(os.fspath(name))
-        if len(arrays) != 1:
-            raise ArrayLineageError(f"{path} has {len(arrays)} arrays: name one of them")
-        [(written, file)] = arrays
-        if not holds(written, array.current):
-            raise ArrayLineageError(
-                f"{array_name(path, file.member)} does not hold the array's values at the same coordinates: it has the shape {written.values.shape} "
-                f"and the type {written.values.dtype}, the array {array.shape} and {array.dtype}; close the file before, and name what was written"
-            )
-        self.flow.leak("saved")
-        self.flow.outputs.append(Output(array_name(path, file.member), array.node, file))
+        bind_file(os.fspath(name), array)
 
     def frame(
         self,
@@ -236,16 +254,7 @@ class Recording:
             ArrayLineageError: there are not as many names as columns; the array belongs to another recording, or can't be rows.
         """
         self._check(array)
-        target = os.path.abspath(os.fspath(path))
-        if not target.lower().endswith(ROWS):
-            raise ArrayLineageError(f"{target}: the file's name ends in {ROWS}")
-        write_rows(target, array.current, columns)
-        try:
-            self.saved(target, array)
-        except ArrayLineageError:
-            # Times that are none become NULL.
-            os.unlink(target)
-            raise
+        target = write_frame(os.fspath(path), array, columns)
         return spark.read.parquet(Path(target).as_uri())
 
     def output(self, name: str, array: TracedArray) -> None:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from lineage_arrays import sharing
+from lineage_arrays.binding import write_frame
 from lineage_arrays.calls import (
     LISTS,
     Call,
@@ -274,6 +275,25 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     def _leak_size(self, how: str) -> None:
         """Record that the caller's caller reads a size that values decided."""
         self.flow.leak_size(how, self.node, sys._getframe(2).f_code)
+
+    def lineage_rows(self, path: str, columns: Sequence[str] | None, bytes_max: int) -> None:
+        """Write it as the rows of a DataFrame, to a new file: capture asks for it where a program gives the array to ``spark.createDataFrame``.
+
+        Args:
+            path: of the file.
+            columns: their names; None: those that Spark gives to an array's.
+            bytes_max: as many bytes of values are written, at most.
+
+        Raises:
+            OSError: the file can't be written.
+            ArrayLineageError: the array can't be rows, has not as many columns, or is larger.
+        """
+        if self.current.nbytes > bytes_max:
+            raise ArrayLineageError(
+                f"an array of {self.current.nbytes >> 20:,} MiB, and capture keeps rows of {bytes_max >> 20:,} (rows_mb): write it by Recording.frame"
+            )
+        default = ["value"] if self.current.ndim == 1 else None
+        write_frame(path, self, default if columns is None else columns)
 
     def __contains__(self, item: Any) -> bool:
         self.flow.leak("in")

@@ -130,6 +130,8 @@ class Node:
     """Of a node that another process made."""
     decided_axes: frozenset[int] = NO_AXES
     """Axes whose lengths values decided, as that of ``x[x > 0]``."""
+    may_hold: str = ""
+    """Of an array from outside: which action of a captured engine had given the program rows before, which may be in it."""
 
 
 @dataclass(frozen=True)
@@ -200,6 +202,7 @@ class Workflow:
         constants: bool = False,
         decided_axes: frozenset[int] = NO_AXES,
         before: Node | None = None,
+        may_hold: str = "",
     ) -> Node:
         """Record a new array.
 
@@ -211,6 +214,7 @@ class Workflow:
             constants: whether values without lineage took part.
             decided_axes: axes whose lengths the call decided by values.
             before: the array before it was written to, which keeps its shape.
+            may_hold: of an array from outside, as in :class:`Node`.
 
         Raises:
             ArrayLineageError: an input belongs to another workflow.
@@ -235,6 +239,7 @@ class Workflow:
                 call_site=call_site(),
                 constants=constants,
                 decided_axes=decided_axes,
+                may_hold=may_hold,
             )
         )
 

@@ -9,8 +9,7 @@ from pyspark import SparkContext
 
 from lineage_emitter import context_methods, scope
 from lineage_emitter.context import LineageContext, active_session
-from lineage_emitter.dataframes import hooks
-from lineage_emitter.driver import older_rdds
+from lineage_emitter.driver import frame_actions, older_rdds
 from lineage_emitter.errors import CaptureFailedError, ConnectSessionError
 from lineage_emitter.open_sessions import allow_retry, open_session_of
 from lineage_emitter.session.executors import are_local
@@ -61,7 +60,7 @@ def attach(spark: SparkSession | SparkContext, **settings: Any) -> LineageContex
     context = LineageContext(sc)
     if session is not None:
         session.is_fully_captured = True
-        hooks.install(active_session)
+        frame_actions.install(active_session)
         context_methods.install(_fully_captured_session)
         context_methods.notice_frames(_active_fully_captured_session, _fully_captured_session)
         older_rdds.install(_fully_captured_session)

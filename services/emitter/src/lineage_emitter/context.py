@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD, SparkContext
 
 from lineage_emitter.connect import watch_connect
-from lineage_emitter.dataframes import hooks
-from lineage_emitter.driver import plain_saves, sources
+from lineage_emitter.driver import frame_actions, plain_saves, sources
 from lineage_emitter.driver.dataframe_records import dataframe_records
 from lineage_emitter.driver.fitness import uncaptured
 from lineage_emitter.driver.methods_on_rdds import RDD_ARGUMENT_METHODS, union
@@ -42,7 +41,7 @@ class LineageContext:
     def __init__(self, sc: SparkContext, **settings: Any) -> None:
         self.sc = sc
         self.session = capture_session(sc, **settings)
-        hooks.install(active_session)
+        frame_actions.install(active_session)
         plain_saves.install(open_session_of)
         watch_connect(active_session)
         self.app = latest_app(sc) if self.session is None else self.session.app

@@ -89,6 +89,18 @@ def outermost() -> Operator | None:
     return stack[0] if stack else None
 
 
+def is_outermost(name: str) -> bool:
+    """Whether the operator that the user called is called so."""
+    running = outermost()
+    return running is not None and running.name == name
+
+
+def running_site() -> str:
+    """The operator that the user called, and where: for people."""
+    running = outermost()
+    return f"at {call_site()}" if running is None else f"{running.name} at {running.call_site}"
+
+
 def by_record_operator() -> Operator | None:
     """The outermost running operator that works record by record."""
     return next((op for op in _stack() if op.by_record), None)

@@ -47,6 +47,7 @@ from lineage_arrays.workflow import (
     Workflow,
     all_axes,
 )
+from lineage_core.answers import ANSWERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,6 +120,8 @@ class OperatorGraph:
         self,
         sources: ReadOnly[str, npt.ArrayLike],
         strategies: ReadOnly[Step, Sequence[Strategy]] | None = None,
+        *,
+        apart: bool = False,
     ) -> Version:
         """Run all operators over arrays.
 
@@ -127,6 +130,7 @@ class OperatorGraph:
             strategies: how the lineage of a step is stored; None: by the plan that `LINEAGE_ARRAYS_PLAN` names. A step of which neither says
                 anything is stored by its mapping functions where it has some, else not at all: a query runs the step again. The
                 steps of functions have none.
+            apart: of the sources, as in :meth:`lineage_arrays.recording.Recording.source`.
 
         Raises:
             ArrayLineageError: a source is missing, a function returns something else than a traced array, or the plan can't be read.
@@ -159,7 +163,8 @@ class OperatorGraph:
             else:
                 value = np.array(sources[step.name])
                 value.flags.writeable = False
-                node = flow.add("source", value, name=step.name)
+                may_hold = "" if apart else ANSWERS.latest
+                node = flow.add("source", value, name=step.name, may_hold=may_hold)
                 arrays[step] = Operand(flow, node, value)
         return Version(flow, arrays, runs)
 

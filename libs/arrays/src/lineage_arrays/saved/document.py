@@ -100,6 +100,8 @@ def _packed_node(node: Node, columns: ColumnWriter) -> dict[str, Any]:
         "site": node.call_site,
         "constants": node.constants,
         "leaks": node.after_leaks,
+        # Readers that know nothing of it don't say that the array may hold rows.
+        "rows": node.may_hold,
         "in": [
             [edge.node.number, edge.superset, packed_mapping(edge.mapping, columns)]
             for edge in node.inputs
@@ -170,6 +172,7 @@ def _workflow(head: dict[str, Any], mappings: MappingReader) -> Workflow:
                 call_site=str(packed.get("site", "")),
                 constants=bool(packed.get("constants", False)),
                 after_leaks=_count(packed.get("leaks", 0), len(flow.leaks)),
+                may_hold=str(packed.get("rows", "")),
             )
         )
     for number, file in head["read"]:

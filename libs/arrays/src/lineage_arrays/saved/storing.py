@@ -186,7 +186,15 @@ def _sources_above(flow: Workflow, node: Node, sources: Collection[int]) -> set[
 
 
 def _gaps(flow: Workflow, app: str) -> Iterator[Unknown]:
-    """Where values came into the workflow that may have left it before."""
+    """Where values came into the workflow that may have left it before, or that may be rows of an engine that is captured."""
+    holding = [node for node in flow.nodes if node.may_hold]
+    for node in holding[:GAPS_MAX]:
+        yield Unknown(
+            app=app,
+            what=f"{node.name} comes from outside"[:TEXT_MAX],
+            reason=f"it may hold rows that {node.may_hold} gave before"[:TEXT_MAX],
+            call_site=node.call_site[:TEXT_MAX],
+        )
     places: dict[tuple[str, str], int] = {}
     for node in flow.nodes:
         if node.constants and node.after_leaks:

@@ -15,6 +15,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from lineage_core.answers import ANSWERS
 from lineage_core.recipe.names import JDBC, KAFKA
 from lineage_emitter import scope
 from lineage_emitter.dataframes import (
@@ -75,6 +76,13 @@ WITHOUT_RECIPE = ("toJSON", "checkpoint", "localCheckpoint", "approxQuantile", "
 """Actions that are just named in the verdict: what they give is of no plan that could be recorded."""
 OF_RDD = {"DataFrame.foreach", "DataFrame.foreachPartition"}
 """Actions that may leave rows of a partition unread: what was set aside of it is not reported then."""
+GIVING_NOTHING = {
+    *OF_RDD,
+    *(f"DataFrame.{name}" for name in ("show", "toJSON", "checkpoint", "localCheckpoint")),
+    "MergeIntoWriter.merge",
+    "Catalog.truncateTable",
+}
+"""Actions whose rows the program does not get."""
 REFUSALS = {"AnalysisException", "ParseException"}
 """Errors by which Spark refuses an action before it reads a row."""
 WRITES = ("save", *FILE_FORMATS, "saveAsTable", "insertInto", "jdbc")
@@ -201,12 +209,20 @@ def _recorded(
                     session.jobs.record_lazy_jobs()
                 if called is not None:
                     record_action(session, running, called, commits)
+                if not writes:
+                    _note_answer(action_name, running.call_site)
                 session.problems.check()
             return result
 
         return method
 
     return wrap
+
+
+def _note_answer(action_name: str, site: str) -> None:
+    """Note that the program got rows, or something of them."""
+    if action_name not in GIVING_NOTHING:
+        ANSWERS.note(f"{action_name} at {site}")
 
 
 def _setting_aside(
@@ -496,6 +512,7 @@ def _named_only(action_name: str, sessions: ActiveSession) -> Callable[[Any], An
                 with session.recorded(), scope.suspended():
                     return stock(self, *arguments, **named)
             finally:
+                _note_answer(action_name, scope.call_site())
                 session.jobs.record_lazy_jobs()
 
         return method

@@ -19,6 +19,7 @@ from pyspark import RDD
 from lineage_core.recipe.plan import Literal
 from lineage_emitter import scope
 from lineage_emitter.dataframes import rdd_rows
+from lineage_emitter.dataframes.array_frames import frame_of_array, is_array_of_rows
 from lineage_emitter.open_sessions import open_session_of
 
 if TYPE_CHECKING:
@@ -57,6 +58,10 @@ def hooked_create_dataframe(stock: Any) -> Any:
             frame = stock(self, data, schema, *arguments, **named)
             rdd_rows.attach_current_rows(frame)
             return frame
+        session = open_session_of(self.sparkContext) if is_array_of_rows(data) else None
+        if session is not None:
+            with scope.suspended():
+                return frame_of_array(session, self, data, schema)
         rows = data if isinstance(data, list) else list(data)
         frame = stock(self, rows, schema, *arguments, **named)
         # What can't be kept is an RDD's to recipes, and the verdict says so.

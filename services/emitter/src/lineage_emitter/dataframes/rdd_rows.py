@@ -21,6 +21,7 @@ from lineage_emitter.worker.row_files import FIRST_ROWS, RowFile, RowStorage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from pyspark import SparkContext
     from pyspark.sql import DataFrame
@@ -147,6 +148,21 @@ def row_storage_of(session: Session, name: str, struct: StructType, partitions: 
     Raises:
         RowsNotStoredError: they are not.
     """
+    folder = row_folder_of(session)
+    # Arrow is loaded when rows are kept, not when a program begins.
+    from lineage_emitter.worker.row_columns import check_storable
+
+    check_storable(struct)
+    bytes_max = (session.settings.rows_mb << 20) // max(partitions, 1)
+    return RowStorage(str(folder / name), struct, bytes_max)
+
+
+def row_folder_of(session: Session) -> Path:
+    """The folder for what is kept of a session's rows.
+
+    Raises:
+        RowsNotStoredError: nothing is.
+    """
     settings = session.settings
     folder = settings.row_folder()
     if not settings.rows_mb:
@@ -155,12 +171,7 @@ def row_storage_of(session: Session, name: str, struct: StructType, partitions: 
         raise RowsNotStoredError("records are redacted")
     if folder is None:
         raise RowsNotStoredError("with kafka, name a folder for them (rows_folder)")
-    # Arrow is loaded when rows are kept, not when a program begins.
-    from lineage_emitter.worker.row_columns import check_storable
-
-    check_storable(struct)
-    bytes_max = (settings.rows_mb << 20) // max(partitions, 1)
-    return RowStorage(str(folder_named(folder, session.app) / name), struct, bytes_max)
+    return folder_named(folder, session.app)
 
 
 def store_list(session: Session, frame: DataFrame, rows: Iterable[Any]) -> None:

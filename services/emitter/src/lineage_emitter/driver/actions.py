@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.serializers import NoOpSerializer
 
+from lineage_core.answers import ANSWERS, CollectedAnswer
 from lineage_core.contract.collected import CollectedRows
 from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
@@ -47,8 +48,12 @@ def running_action(
 
 def collect(rdd: CapturedRDD, partitions: Sequence[int] | None = None) -> list[Any]:
     """``collect``; just some partitions where ``partitions`` are given."""
-    if rdd.checkpointed_locally and partitions is None:
-        return [record for records in driver_sinks.collect(rdd)[1] for record in records]
+    is_answer = scope.is_outermost("collect") and ANSWERS.wanted
+    if partitions is None and (is_answer or rdd.checkpointed_locally):
+        rows, records = collect_rows(rdd)
+        if is_answer:
+            ANSWERS.keep_list(records, CollectedAnswer(scope.running_site(), rows))
+        return records
     sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with running_action(rdd, "collect", sink, partitions), raising_driver_errors(rdd):

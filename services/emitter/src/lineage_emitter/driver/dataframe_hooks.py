@@ -15,9 +15,9 @@ from pyspark import RDD
 
 from lineage_core.recipe.names import TO_RDD
 from lineage_emitter import scope
-from lineage_emitter.dataframes import hooks
 from lineage_emitter.dataframes.in_program import is_traced_frame
 from lineage_emitter.dataframes.rdd_rows import ROWS_NOT_STORED
+from lineage_emitter.driver import frame_actions
 from lineage_emitter.driver.captured import nodes_of
 from lineage_emitter.pyspark_parts import frame_class
 
@@ -33,7 +33,7 @@ def hook_dataframes(active_session: Callable[[], Session | None]) -> None:
     from pyspark.sql import SparkSession
     from pyspark.sql.readwriter import DataFrameReader
 
-    hooks.install(active_session)
+    frame_actions.install(active_session)
     for owner, label, names in (
         (DataFrameReader, "DataFrameReader", READER_SOURCES),
         (SparkSession, "SparkSession", ("createDataFrame", "table")),

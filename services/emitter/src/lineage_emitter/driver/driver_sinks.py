@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.util import fail_on_stopiteration
 
+from lineage_core.answers import ANSWERS, CollectedAnswer
+from lineage_core.contract.collected import CollectedRows
 from lineage_emitter import scope
 from lineage_emitter.driver.shuffles import with_addresses
 from lineage_emitter.worker import segment as segments
@@ -142,6 +144,15 @@ def _record_items(
     session.jobs.record_or_defer(record)
 
 
+def _answer(session: Session, sink: Node, chosen: list[NumberedRecord]) -> list[Any]:
+    """The records that the driver chose, as the program gets them."""
+    records = [record for record, _ in chosen]
+    if ANSWERS.wanted and scope.is_outermost(sink.op):
+        rows = CollectedRows(session.app, sink.name, (len(records),))
+        ANSWERS.keep_list(records, CollectedAnswer(scope.running_site(), rows))
+    return records
+
+
 def _decide_on_driver(
     rdd: CapturedRDD,
     name: str,
@@ -157,7 +168,7 @@ def _decide_on_driver(
         fetched = _fetch(candidates)
         chosen = decide(fetched)
         _record_items(session, sink, fetched.address_ranges, chosen)
-    return [record for record, _ in chosen]
+    return _answer(session, sink, chosen)
 
 
 def _compare_by(key: Callable[[Any], Any] | None) -> Callable[[NumberedRecord], Any]:
@@ -265,7 +276,7 @@ def take_sample(rdd: CapturedRDD, with_replacement: bool, num: int, seed: int | 
         _record_items(
             session, sink, samples[0].address_ranges if samples else AddressRanges(), chosen
         )
-    return [record for record, _ in chosen]
+    return _answer(session, sink, chosen)
 
 
 def collect(rdd: CapturedRDD) -> tuple[Node, list[list[Any]]]:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark import RDD
 from pyspark.serializers import Serializer
 
+from lineage_core.answers import ANSWERS
 from lineage_emitter import scope
 from lineage_emitter.driver.driver_sinks import DriverSink
 from lineage_emitter.driver.pairs import raising_driver_errors
@@ -24,6 +25,7 @@ NAME = "toLocalIterator"
 
 def iterate(rdd: CapturedRDD, prefetch: bool) -> Iterator[Any]:
     """PySpark's own iterator over the RDD's own streams."""
+    ANSWERS.note(scope.running_site())
     taken_records = TakenRecords(rdd if carries_addresses(rdd) else with_addresses(rdd))
     streams: RDD[Any] = RDD(taken_records.rdd._jrdd, rdd.ctx, taken_records)
     return taken_records.records(streams.toLocalIterator(prefetch))

@@ -14,6 +14,7 @@ from typing import Any
 
 from pyspark import RDD
 
+from lineage_core.answers import ANSWERS
 from lineage_core.contract.collected import CollectedRows
 from lineage_emitter import scope
 from lineage_emitter.driver import actions, saving
@@ -130,7 +131,7 @@ class LineageRDD(WithinPartitions, BetweenPartitions, WithActions):
             raise TracingError(
                 f"{self.session.app} does not capture any more: rows are collected with lineage before capture ends"
             )
-        with scope.operator("collect"):
+        with scope.operator("collect"), ANSWERS.linking():
             return actions.collect_rows(self)
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from lineage_core.answers import ANSWERS
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.message import Expected
 from lineage_emitter import scope
@@ -30,6 +31,10 @@ if TYPE_CHECKING:
     from lineage_emitter.session.problems import Problems
 
 logger = logging.getLogger(__name__)
+_GIVING_NOTHING = frozenset(
+    ("foreach", "foreachPartition", "sortBy", "sortByKey", "zipWithIndex", "repartitionAndSortWithinPartitions", "getLineage")
+)  # fmt: skip
+"""Operators of RDDs that run jobs and give the program nothing of the records."""
 
 
 class Jobs:
@@ -80,6 +85,7 @@ class Jobs:
             "note a job", lambda: self._record_job(name, sink, tuple(partitions()))
         )
         self.record_lazy_jobs()
+        _note_answer()
 
     def record_failed_action(self, name: str, problem: Exception) -> None:
         """An action failed that gave no records of ours."""
@@ -192,6 +198,15 @@ class Jobs:
             )
         self._api.dispatcher.sync()
         self._api.linker.wake()
+
+
+def _note_answer() -> None:
+    """Note that the program gets something of the records by the operator that it called."""
+    running = scope.outermost()
+    if running is not None and not (
+        running.name.startswith("save") or running.name in _GIVING_NOTHING
+    ):
+        ANSWERS.note(scope.running_site())
 
 
 def _items_at_work(culprits: list[list[PositionRun]]) -> str:

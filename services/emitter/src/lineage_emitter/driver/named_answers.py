@@ -1,0 +1,276 @@
+"""Rows of DataFrames that reach the program, and that something in it goes on with: arrays, say.
+
+While somebody may ask for them (`lineage_core.answers`), an action that gives rows runs over rows with names
+(:mod:`lineage_emitter.dataframes.naming`), in that one run. The program gets its rows without the names, and traces
+begin at these, through a recipe that is recorded as that of ``DataFrame.rdd``.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from lineage_core.answers import ANSWERS, Answer, LinkedRows
+from lineage_core.contract.address import named_space
+from lineage_core.contract.collected import CollectedRows
+from lineage_core.recipe.names import ROW_NAME, TO_RDD
+from lineage_emitter import scope
+from lineage_emitter.dataframes import catalog, iceberg, topics
+from lineage_emitter.dataframes.current_time import TIME_CALL
+from lineage_emitter.dataframes.hooks import ActionCall, record_action
+from lineage_emitter.dataframes.jvm import analysed_text, explicit_settings
+from lineage_emitter.dataframes.naming import named_rows
+from lineage_emitter.dataframes.outputs import Target
+from lineage_emitter.dataframes.own_commits import OwnCommits
+from lineage_emitter.dataframes.stream_frames import QUERY_ID
+from lineage_emitter.driver.driver_sinks import DriverSink
+from lineage_emitter.errors import TracingError
+from lineage_emitter.failures import in_words
+from lineage_emitter.session.nodes import Node
+from lineage_emitter.worker.inband_addresses import AddressRanges
+from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder
+from lineage_emitter.worker.segment import Numbering
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from lineage_emitter.scope import Operator
+    from lineage_emitter.session.session import Session
+
+
+def run_with_names(
+    session: Session,
+    running: Operator,
+    stock: Callable[..., Any],
+    frame: DataFrame,
+    arguments: Sequence[Any],
+    keywords: Mapping[str, Any],
+) -> Any:
+    """Run an action that gives rows, over rows with names where they can have some, and keep its answer.
+
+    Args:
+        session: captures it.
+        running: the action.
+        stock: PySpark's own method.
+        frame: what it was called on.
+        arguments: by place.
+        keywords: by name.
+
+    Returns:
+        What the action gives the program.
+    """
+    what, columns = scope.running_site(), tuple(frame.columns)
+    try:
+        action = _named_call(session, frame)
+    except Exception as problem:
+        given = stock(frame, *arguments, **keywords)
+        _keep(given, _UnnamedRows(what, columns, in_words(problem)))
+        return given
+    given, names = without_names(stock(action.frame, *arguments, **keywords))
+    if given is None or isinstance(given, tuple):
+        # One row, or none: nobody asks for it.
+        return given
+    recipe_node = record_action(session, replace(running, name=TO_RDD), action, OwnCommits())
+    if recipe_node is None:
+        _keep(given, _UnnamedRows(what, columns, "its plan could not be recorded"))
+    else:
+        node = Node(recipe_node)
+        _keep(given, _NamedRows(what, columns, session, running, node, names))
+    return given
+
+
+def _named_call(session: Session, frame: DataFrame) -> ActionCall:
+    """The action over rows with names.
+
+    Raises:
+        Exception: its rows can't be named, or what it reads can't be told from outside of the action.
+    """
+    if session.set_aside.is_on:
+        raise ValueError("rows that fail are set aside")
+    if frame.sparkSession.sparkContext.getLocalProperty(QUERY_ID) is not None:
+        raise ValueError("it is an action within foreachBatch")
+    if TIME_CALL.search(analysed_text(frame)):
+        raise ValueError("its plan has the time at which it runs")
+    settings = explicit_settings(frame.sparkSession)
+    if iceberg.is_used(settings) or topics.read_now(frame):
+        raise ValueError(
+            "with tables of Iceberg, and with topics, rows are linked by DataFrame.rdd"
+        )
+    named = named_rows(frame)
+    return ActionCall(named, Target("driver", TO_RDD), settings, catalog.listed(named))
+
+
+def _keep(given: Any, answer: RowsOfFrame) -> None:
+    """Keep an answer. What can't be kept can't be asked for; the program has it all the same."""
+    with contextlib.suppress(Exception):
+        if isinstance(given, list):
+            ANSWERS.keep_list(given, answer)
+        elif given is not None:
+            answer.remember(given)
+            ANSWERS.keep_object(given, answer)
+
+
+def without_names(given: Any) -> tuple[Any, array[int]]:
+    """An answer without its last column, and that column: the names of its rows.
+
+    Args:
+        given: a list of rows, a row, None, a DataFrame of pandas or a table of Arrow.
+    """
+    names = array("q")
+    if given is None:
+        return None, names
+    if isinstance(given, tuple):
+        return _rows_without_names([given], names)[0], names
+    if isinstance(given, list):
+        return _rows_without_names(given, names), names
+    if hasattr(given, "remove_column"):
+        names.frombytes(given.column(ROW_NAME).to_numpy().astype("int64").tobytes())
+        return given.remove_column(given.num_columns - 1), names
+    names.frombytes(given.pop(ROW_NAME).to_numpy("int64").tobytes())
+    return given, names
+
+
+def _rows_without_names(rows: Sequence[Any], names: array[int]) -> list[Any]:
+    if not rows:
+        return []
+    kind, new = type(rows[0]), tuple.__new__
+    fields = rows[0].__fields__[:-1]
+    given = []
+    for row in rows:
+        names.append(row[-1])
+        own = new(kind, row[:-1])
+        own.__fields__ = fields
+        given.append(own)
+    return given
+
+
+class RowsOfFrame(Answer):
+    """Rows of a DataFrame that an action gave."""
+
+    def __init__(self, what: str, columns: tuple[str, ...]) -> None:
+        super().__init__(what, columns)
+        self._state: object = None
+
+    def remember(self, given: Any) -> None:
+        """Remember what is in a DataFrame of pandas; a table of Arrow is never written to."""
+        self._state = _state_of(given)
+
+    def has_changed(self, given: Any) -> bool:
+        return _state_of(given) != self._state
+
+    def columns_in(self, given: Any, part: Any) -> Sequence[int] | None:
+        if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or not part.size:
+            return None
+        is_pandas = hasattr(given, "iloc")
+        places = range(len(self.columns or ()))
+        if part.ndim == 2:
+            is_all = is_pandas and len(set(given.dtypes)) == 1 and _is_memory_of(given, part)
+            return places if is_all else None
+        for place in places:
+            column = given.iloc[:, place] if is_pandas else given.column(place)
+            if (is_pandas or column.num_chunks == 1) and _is_memory_of(column, part):
+                return (place,)
+        return None
+
+
+def _is_memory_of(columns: Any, part: npt.NDArray[Any]) -> bool:
+    """Whether an array is what ``to_numpy`` gave of columns, without a copy."""
+    values = columns.to_numpy()
+    return bool(
+        values.__array_interface__["data"] == part.__array_interface__["data"]
+        and (values.shape, values.strides, values.dtype) == (part.shape, part.strides, part.dtype)
+    )
+
+
+def _state_of(given: Any) -> object:
+    """What is in a DataFrame of pandas, by hashes of its rows; None: it is none."""
+    if not hasattr(given, "iloc"):
+        return None
+    from pandas.util import hash_pandas_object
+
+    try:
+        hashes = hash_pandas_object(given).to_numpy().tobytes()
+    except TypeError:
+        # Lists and the like, which may be written to. Equal to nothing.
+        return object()
+    return tuple(given.columns), tuple(map(str, given.dtypes)), hashes
+
+
+class _UnnamedRows(RowsOfFrame):
+    """Rows that can't be traced."""
+
+    def __init__(self, what: str, columns: tuple[str, ...], reason: str) -> None:
+        super().__init__(what, columns)
+        self._reason = reason
+
+    def link(self, positions: Sequence[int]) -> LinkedRows:
+        raise TracingError(f"rows of {self.what} can't be traced: {self._reason}")
+
+
+class _NamedRows(RowsOfFrame):
+    """Rows with names.
+
+    Args:
+        what, columns: as of any answer.
+        session: that captured the action.
+        running: the action.
+        recipe_node: the node whose recipe the rows are named by.
+        names: of the rows, in their order.
+    """
+
+    def __init__(
+        self,
+        what: str,
+        columns: tuple[str, ...],
+        session: Session,
+        running: Operator,
+        recipe_node: Node,
+        names: array[int],
+    ) -> None:
+        super().__init__(what, columns)
+        self._session = session
+        self._running = running
+        self._recipe_node = recipe_node
+        self._names = names
+        self._lock = threading.Lock()
+        self._source: Node | None = None
+
+    def link(self, positions: Sequence[int]) -> LinkedRows:
+        """Record the rows as items of a sink of their own, as records of ``DataFrame.rdd`` that were collected."""
+        session = self._session
+        if session.closed:
+            raise TracingError(
+                f"{session.app} does not capture any more: rows are linked before capture ends"
+            )
+        with self._lock, scope.resumed(self._running), ANSWERS.linking():
+            if self._source is None:
+                self._source = session.nodes.register("source", TO_RDD, alias="df.rdd")
+                session.nodes.link(self._recipe_node, self._source)
+            sink = session.nodes.register("sink", "collect", [self._source], alias="collect")
+            with session.jobs.action("collect", sink, lambda: (0,)):
+                source = self._source
+                session.jobs.record_or_defer(lambda: self._record(source, sink, positions))
+        rows = CollectedRows(session.app, sink.name, (len(positions),))
+        return LinkedRows(rows, positions)
+
+    def _record(self, source: Node, sink: Node, positions: Sequence[int]) -> None:
+        driver_sink = DriverSink(self._session, sink)
+        segment = driver_sink.segment
+        space = segment.space(source.name)
+        recorder = DenseRecorder(
+            segment, Numbering.of_space(named_space(source.name)), source.name, space
+        )
+        for start in range(0, len(positions), FLOWS_MAX):
+            names = array("q", [self._names[at] for at in positions[start : start + FLOWS_MAX]])
+            recorder.buffer.frombytes(names.tobytes())
+            segment.guard(recorder.flush)
+        ranges = AddressRanges()
+        ranges.add(0, space, 0)
+        driver_sink.finish(ranges, range(len(positions)))

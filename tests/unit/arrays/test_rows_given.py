@@ -1,0 +1,256 @@
+"""Arrays of what actions gave, and of what may be such: linked as it is, else said."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lineage_arrays import ArrayLineageError, Recording, UntracedError
+from lineage_arrays.operators import OperatorGraph
+from lineage_arrays.saved import parse_address, store_recording, trace_back, trace_forward
+from lineage_core.answers import ANSWERS, Answer, CollectedAnswer, LinkedRows
+from lineage_core.contract.collected import CollectedRows
+from lineage_emitter.driver.named_answers import RowsOfFrame, without_names
+from lineage_query.verdicts import verdict_of
+from lineage_store.url import open_store
+
+pytestmark = pytest.mark.unit
+
+
+class Linked(RowsOfFrame):
+    """Rows of a DataFrame, each of which is linked by itself."""
+
+    def link(self, positions: Sequence[int]) -> LinkedRows:
+        return LinkedRows(CollectedRows("app", "1", (len(positions),)), positions)
+
+
+def kept(given: Any, columns: Sequence[str] = ("key", "x")) -> Any:
+    answer = Linked("DataFrame.toPandas at job.py:1", tuple(columns))
+    answer.remember(given)
+    ANSWERS.keep_object(given, answer)
+    return given
+
+
+def pandas() -> pd.DataFrame:
+    return kept(pd.DataFrame({"key": [1, 2, 3], "x": [0.5, 1.5, 1.5]}))
+
+
+STEPS = {
+    "nothing": lambda frame: None,
+    "read": lambda frame: frame.sort_values("x") + 1,
+    "a copy written": lambda frame: frame.copy().__setitem__("x", 0),
+    "a cell": lambda frame: frame.__setitem__("x", [0.5, 1.5, 1.25]),
+    "in place": lambda frame: frame.sort_values("x", ascending=False, inplace=True),
+    "two equal ones swapped": lambda frame: frame.__setitem__("key", [1, 3, 2]),
+    "through memory": lambda frame: frame["x"].to_numpy().__setitem__(0, 9),
+    "index": lambda frame: frame.set_index("key", inplace=True),
+    "names": lambda frame: frame.rename(columns={"x": "y"}, inplace=True),
+    "a column more": lambda frame: frame.insert(0, "one", 1),
+    "types": lambda frame: frame.__setitem__("key", frame["key"].astype("float")),
+    "rows gone": lambda frame: frame.drop(index=0, inplace=True),
+}
+
+
+@settings(max_examples=40)
+@given(st.lists(st.sampled_from(sorted(STEPS)), max_size=3))
+def test_a_frame_of_pandas_is_linked_as_it_was_given(steps: list[str]) -> None:
+    ANSWERS.reset()
+    frame = pandas()
+    before = frame.copy()
+    for step in steps:
+        try:
+            STEPS[step](frame)
+        except (KeyError, ValueError):
+            # What it needs is gone.
+            break
+    recording = Recording()
+    if before.equals(frame) and list(before.dtypes) == list(frame.dtypes):
+        table = recording.rows_of("table", frame, ["x", "key"])
+        np.testing.assert_array_equal(table.current, before[["x", "key"]].to_numpy())
+    else:
+        with pytest.raises(ArrayLineageError, match="has been changed since"):
+            recording.rows_of("table", frame)
+
+
+def test_what_is_made_of_a_frame_is_not_the_frame() -> None:
+    frame = pandas()
+    for other in (frame.copy(), frame[frame.x > 0], frame[["x", "key"]], frame.reset_index()):
+        with pytest.raises(ArrayLineageError, match="is not what an action gave"):
+            Recording().rows_of("table", other)
+
+
+def test_a_table_of_arrow_is_linked() -> None:
+    table = kept(pa.table({"key": [1, 2], "x": ["a", "b"]}))
+    values = Recording().rows_of("x", table, ["x"])
+    assert values.current.tolist() == [["a"], ["b"]]
+    with pytest.raises(UntracedError, match="int, str"):
+        Recording().rows_of("mixed", table)
+    with pytest.raises(ArrayLineageError, match="is not what"):
+        Recording().rows_of("x", table.slice(1))
+    with pytest.raises(UntracedError, match="NULL"):
+        Recording().rows_of("null", kept(pa.table({"key": [1, None], "x": [1, 2]})))
+
+
+def same_type() -> pd.DataFrame:
+    return kept(pd.DataFrame(np.array([[1.0, 0.5], [2.0, 1.5], [3.0, 1.5]]), columns=["key", "x"]))
+
+
+ARRAYS = {
+    "a column": (lambda frame: frame["x"].to_numpy(), True),
+    "its values": (lambda frame: frame.x.values, True),
+    "asarray": (lambda frame: np.asarray(frame["x"]), True),
+    "all": (lambda frame: frame.to_numpy(), True),
+    "a copy": (lambda frame: frame["x"].to_numpy().copy(), False),
+    "equal values": (lambda frame: np.array([0.5, 1.5, 1.5]), False),
+    "some": (lambda frame: frame["x"].to_numpy()[1:], False),
+    "every other one": (lambda frame: frame["x"].to_numpy()[::2], False),
+    "turned": (lambda frame: frame["x"].to_numpy()[::-1], False),
+    "across": (lambda frame: frame.to_numpy().T, False),
+    "other bits": (lambda frame: frame["x"].to_numpy().view("int64"), False),
+    "computed": (lambda frame: frame["x"].to_numpy() * 1, False),
+    "sorted": (lambda frame: frame.sort_values("x")["x"].to_numpy(), False),
+}
+
+
+@pytest.mark.parametrize("way", ARRAYS)
+def test_an_array_with_the_memory_of_an_answer_is_linked(way: str) -> None:
+    take, linked = ARRAYS[way]
+    frame = same_type()
+    ANSWERS.note("DataFrame.toPandas at job.py:1")
+    recording = Recording()
+    array = recording.source("x", take(frame))
+    assert (array.node.number in recording.flow.rows_collected) is linked
+    assert recording.back(array).complete is linked
+
+
+def test_the_memory_of_a_frame_that_was_written_to_is_not_linked() -> None:
+    frame = same_type()
+    ANSWERS.note("DataFrame.toPandas at job.py:1")
+    values = frame["x"].to_numpy()
+    frame.iloc[0, 0] = 7.0
+    recording = Recording()
+    assert not recording.back(recording.source("x", values)).complete
+    # What is gone is nobody's.
+    frame = same_type()
+    values = frame["x"].to_numpy()
+    del frame
+    assert not recording.back(recording.source("gone", values)).complete
+
+
+def test_columns_of_arrow_are_linked() -> None:
+    table = kept(pa.table({"key": [1, 2], "x": [0.5, 1.5]}))
+    column = table.column("x").to_numpy()
+    assert Recording().rows_of("x", column).current.tolist() == [0.5, 1.5]
+    with pytest.raises(ArrayLineageError, match="is not what an action gave"):
+        Recording().rows_of("x", table.column("x").to_numpy() + 0)
+    with pytest.raises(ArrayLineageError, match="columns are those"):
+        Recording().rows_of("x", column, ["x"])
+
+
+def test_rows_that_the_program_may_have_written_to_are_refused() -> None:
+    records = [([1.0, 2.0],), ([3.0, 4.0],)]
+    ANSWERS.keep_list(records, CollectedAnswer("collect", CollectedRows("app", "1", (2,))))
+    records[0][0][1] = 9.0
+    with pytest.raises(UntracedError, match="may have written to"):
+        Recording().rows_of("lists", records)
+
+
+@given(st.permutations(range(5)), st.integers(0, 5), st.booleans())
+def test_cells_of_some_rows_go_back_to_these(order: list[int], count: int, by_name: bool) -> None:
+    ANSWERS.reset()
+    records = [(at, at * 10) for at in range(5)]
+    rows = CollectedRows("app", "1", (2, 0, 3))
+    answer: Answer = Linked("take", ("a", "b")) if by_name else CollectedAnswer("collect", rows)
+    ANSWERS.keep_list(records, answer)
+    taken = [records[at] for at in order[:count]]
+    recording = Recording()
+    if not taken:
+        with pytest.raises(ArrayLineageError, match="not all of its elements"):
+            recording.rows_of("table", taken)
+        return
+    table = recording.rows_of("table", taken)
+    np.testing.assert_array_equal(table.current, taken)
+    [source] = [node for node in recording.flow.nodes if node.name]
+    assert recording.flow.rows_collected[source.number].total == source.shape[0]
+    for row, at in enumerate(order[:count]):
+        trace = recording.back(table, np.s_[row, 1])
+        assert (trace.exact, trace.complete) == (True, True)
+        [cell] = trace.cells["table"].coordinates().tolist()
+        # Of a DataFrame each row is linked by itself.
+        assert cell == [row if by_name else at, 1]
+
+
+def test_an_answer_before_the_recording_is_not_linked() -> None:
+    with pytest.raises(ArrayLineageError, match="make the Recording before the action"):
+        Recording().rows_of("table", [(1, 2.0)])
+
+
+# -- arrays that may hold rows ---------------------------------------------------------------------
+
+
+def test_an_array_from_outside_may_hold_rows(tmp_path: Path) -> None:
+    recording = Recording()
+    early = recording.source("early", np.arange(3.0))
+    ANSWERS.note("DataFrame.toPandas at job.py:7")
+    late = recording.source("late", np.arange(3.0))
+    apart = recording.source("apart", np.arange(3.0), apart=True)
+    for array, complete in ((early + apart, True), (early + late, False), (late * 1, False)):
+        for trace in (recording.back(array, 1), recording.back(array)):
+            assert trace.complete is complete
+            assert all(
+                "DataFrame.toPandas at job.py:7 gave rows" in one
+                for one in trace.incomplete_reasons
+            )
+    assert not recording.forward("early", early + late, 1).complete
+    assert recording.forward("early", early + apart, 1).complete
+    recording.output("sum", early + late)
+    recording.output("other", early + apart)
+    url = f"sqlite:///{tmp_path / 'lineage.db'}"
+    app = store_recording(recording, "program", url)
+    with open_store(url) as store:
+        assert not trace_back(store, parse_address("sum[1]")).complete
+        assert trace_back(store, parse_address("other[1]")).complete
+        assert not trace_forward(store, parse_address("late[1]")).complete
+        assert trace_forward(store, parse_address("apart[1]")).complete
+        gaps = [reason for reason in verdict_of(store, app).reasons if "toPandas" in str(reason)]
+    assert len(gaps) == 1
+
+
+def test_sources_of_a_graph_may_hold_rows() -> None:
+    graph = OperatorGraph()
+    values = graph.source("values")
+    turned = graph.apply(np.flip, values)
+    assert graph.run({"values": [1.0, 2.0]}).back(turned, 0).complete
+    ANSWERS.note("collect at job.py:7")
+    assert not graph.run({"values": [1.0, 2.0]}).back(turned, 0).complete
+    assert graph.run({"values": [1.0, 2.0]}, apart=True).back(turned, 0).complete
+
+
+# -- names of rows ---------------------------------------------------------------------------------
+
+
+def test_names_are_taken_off_as_they_came() -> None:
+    from pyspark.sql import Row
+
+    names = [-(2**63), 0, 2**63 - 1]
+    rows = [Row(a=at, b=None, lineage_row=name) for at, name in enumerate(names)]
+    plain, taken = without_names(rows)
+    assert plain == [Row(a=at, b=None) for at in range(3)]
+    assert all(row.asDict() == {"a": at, "b": None} for at, row in enumerate(plain))
+    assert list(taken) == names
+    assert without_names(rows[0])[0] == Row(a=0, b=None)
+    assert without_names([]) == ([], type(taken)("q"))
+    frame, taken = without_names(pd.DataFrame({"a": [1, 2, 3], "lineage_row": names}))
+    assert list(frame.columns) == ["a"]
+    assert list(taken) == names
+    table, taken = without_names(pa.table({"a": [1, 2, 3], "lineage_row": names}))
+    assert table.column_names == ["a"]
+    assert list(taken) == names
