@@ -119,6 +119,14 @@ def test_no_trace_that_says_complete_misses_a_size(
     )
 
 
+def other_values(array: Any, random: np.random.Generator, seed: int) -> Any:
+    """Values for an array of the same shape and type."""
+    if array.dtype.kind == "b":
+        return random.random(array.shape) < seed / 5
+    mixed = random.permutation(array.reshape(-1)).reshape(array.shape)
+    return mixed if array.dtype.kind in "US" else (mixed * (seed % 3 + 1)).astype(array.dtype)
+
+
 @pytest.mark.parametrize("case", [*PLAIN, *CHOOSING])
 def test_functions_whose_results_have_other_shapes_are_known(case: Case) -> None:
     """A call whose result has another shape where values are others says so, and a call of which nothing does is not suspected."""
@@ -128,10 +136,7 @@ def test_functions_whose_results_have_other_shapes_are_known(case: Case) -> None
     shapes = set()
     for seed in range(6):
         random = np.random.default_rng(seed)
-        drawn = [
-            (random.permutation(one.reshape(-1)).reshape(one.shape) * (seed % 3 + 1)).astype(one.dtype)
-            if one.dtype.kind != "b" else random.random(one.shape) < seed / 5 for one in arrays
-        ]  # fmt: skip
+        drawn = [other_values(one, random, seed) for one in arrays]
         try:
             with np.errstate(all="ignore"):
                 shapes.add(np.shape(case.call(*drawn)))
