@@ -162,8 +162,9 @@ class ByBox(Index):
         if cells.count >= len(regions):
             return regions.touching(cells)
         coordinates = cells.coordinates()
-        if self._boxes.pairs_near(coordinates) > max(int(regions.columns.lengths.sum()), CHUNK):
-            # Boxes that lie over each other: their cells are fewer than the comparisons.
+        compared = self._boxes.pairs_near(coordinates)
+        if compared > CHUNK and compared > regions.cells_near(cells):
+            # Boxes that lie over each other, or many cells side by side: cells to read are fewer than comparisons.
             return regions.touching(cells)
         met = [np.empty(0, np.int64)]
         met += [sorted_unique(boxes) for boxes, _ in self._boxes.holding(coordinates)]

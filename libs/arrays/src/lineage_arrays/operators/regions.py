@@ -218,16 +218,26 @@ class Regions:
         among = np.flatnonzero(columns.lengths) if numbers is None else numbers
         if cells.is_whole or not cells:
             return among if cells else among[:0]
-        coordinates = cells.coordinates()
-        near = (columns.low[among] <= coordinates.max(axis=0)) & (
-            columns.high[among] >= coordinates.min(axis=0)
-        )
         mask = cells.mask().reshape(-1)
         hits = [among[:0]]
-        for part in self.in_parts(among[near.all(axis=1)]):
+        for part in self.in_parts(among[self._near(cells, among)]):
             owner, positions = self.written_out(part)
             hits.append(part[sorted_unique(owner[mask[positions]])])
         return np.concatenate(hits)
+
+    def cells_near(self, cells: Cells) -> int:
+        """How many cells :meth:`touching` reads for some cells, of an array with axes."""
+        lengths = self.columns.lengths
+        return int(lengths[self._near(cells, np.arange(len(lengths)))].sum())
+
+    def _near(self, cells: Cells, among: I64) -> npt.NDArray[np.bool_]:
+        """Which of some regions have boxes that meet the box around some cells."""
+        coordinates = cells.coordinates()
+        low, high = self.columns.low[among], self.columns.high[among]
+        meets: npt.NDArray[np.bool_] = (
+            (low <= coordinates.max(axis=0)) & (high >= coordinates.min(axis=0))
+        ).all(axis=1)
+        return meets
 
     def packed(self) -> list[bytes]:
         """All regions as bytes: corners and sizes of boxes; of others the gaps between their cells, too."""
