@@ -10,10 +10,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark import SparkContext
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lineage.doctor import _store as looked_at_by_doctor
 from lineage.main import app as program
+from lineage_dataframes.spark.table_files import read_files
 from lineage_store.errors import DamagedError
 from lineage_store.lake import file_writing
 from lineage_store.lake.address import LakeAddress
@@ -266,3 +270,36 @@ def test_files_of_others_are_merged(small_files: LakeStore, tmp_path: Path) -> N
             3,
             small_files.application_ids(),
         )
+
+
+@pytest.mark.long
+def test_nor_by_spark(lake: Lake, spark_context: SparkContext) -> None:
+    spark = SparkSession(spark_context)
+    path = lake.file_of(HARMED)
+
+    def read() -> list[Any]:
+        return read_files(spark, "kind string, data binary", [str(path)]).collect()
+
+    assert {row.kind for row in read() if row.data is not None} >= {"block"}
+    harm(path, Kind.BLOCK.value)
+    with pytest.raises(PySparkException, match=r"CRC|checksum"):
+        read()
+
+
+def test_a_copy_in_the_database_is_not_given_up_with_the_damaged_one(tmp_path: Path) -> None:
+    url, folder = f"sqlite:///{tmp_path}/lineage.db", tmp_path / "lake"
+    run = store_run(url, tmp_path, HARMED)
+    with (
+        SqliteStore(tmp_path / "lineage.db") as sqlite,
+        LakeStore(LakeAddress(str(folder))) as store,
+    ):
+        move_application(sqlite, store, HARMED, deletes=False)
+    lake = Lake(f"{url},lake:{folder}", folder, {HARMED: run})
+    lake.file_of(HARMED).unlink()
+    assert lake.listed().keys() == {HARMED}
+    refused = lake("back", f"{run.sink}:1", "--app", HARMED)
+    assert refused.exit_code != 0
+    assert f"lineage --store lake:{folder} rm {HARMED}" in refused.stderr
+    removed = CliRunner().invoke(program, ["--store", f"lake:{folder}", "rm", HARMED])
+    assert removed.exit_code == 0
+    assert lake.answer("back", f"{run.sink}:1")["complete"]

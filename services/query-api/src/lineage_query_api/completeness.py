@@ -18,6 +18,7 @@ from lineage_core.contract.verdict import Verdict
 from lineage_core.errors import LineageError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.lineages import Lineages
+from lineage_store.errors import DamagedError
 
 SCRAPE_S = 2.0
 """Seconds of a scrape; verdicts for which it has no time keep their last value."""
@@ -96,11 +97,11 @@ class Completeness(Collector):
             return None
         if earlier is not None and earlier.started_at:
             return _Judged(earlier.name, earlier.started_at, verdict, now)
-        begins = [
-            message
-            for message in self._lineages.store.messages(app, "begin")
-            if isinstance(message, Begin)
-        ]
+        begins: list[Begin] = []
+        # A damaged one has a verdict, and no name.
+        with suppress(DamagedError):
+            messages = self._lineages.store.messages(app, "begin")
+            begins = [message for message in messages if isinstance(message, Begin)]
         # Its beginning may be on its way still.
         name, started_at = (begins[0].name, begins[0].started_at) if begins else ("", 0.0)
         return _Judged(name[:NAME_MAX], started_at, verdict, now)

@@ -60,6 +60,8 @@ def read_files(spark: SparkSession, schema: str, paths: Sequence[str]) -> DataFr
     """
     reader = spark.read.schema(schema).option(NO_GLOB, "false")
     # A file says all of its rows: nothing of them stands in the names of folders.
+    # What a bit changed in would be read as if it had been written: pages of columns have checksums.
+    reader = reader.option("parquet.page.verify-checksum.enabled", "true")
     return reader.option("recursiveFileLookup", "true").parquet(*paths)
 
 

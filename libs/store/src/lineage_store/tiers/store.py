@@ -55,7 +55,7 @@ class HotTier(Tier, Protocol):
 
 
 class DividedError(StoreError):
-    """Each of the two stores has lineage of an application that the other has not."""
+    """Each of the two stores has lineage of an application that the other has not, or may have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +125,14 @@ class TieredStore:
             hot_names = names_of(self.hot, app)
         except KeyError:
             return lake
-        cold_names = names_of(cold, app)
+        try:
+            cold_names = names_of(cold, app)
+        except DamagedError as error:
+            # Removed by the address of both, it would be removed in the database, too.
+            raise DividedError(
+                f"{app} is in {self.addresses.hot} and, damaged, in {self.addresses.cold} ({error.damage}): which has all of it is not "
+                f"known; put the file back, or remove the damaged one (`lineage --store {self.addresses.cold} rm {app}`)"
+            ) from error
         if cold_names.has_all_of(hot_names):
             place = lake
         elif hot_names.has_all_of(cold_names):
@@ -171,7 +178,7 @@ class TieredStore:
         """Of an application that both have. One that is divided, or damaged in the lake, is listed, and refused when it is read."""
         try:
             return self.place(app).is_hot
-        except (KeyError, DividedError, DamagedError):
+        except (KeyError, DividedError):
             return True
 
     def application_ids(self) -> Sequence[str]:
