@@ -20,8 +20,9 @@ EXAMPLES = Path(__file__).resolve().parents[2] / "examples"
 
 def same_answers(work: Path, lake: Path, outputs: list[Path], sources: list[Path]) -> None:
     """Compare all that the store in a folder says with what a lake of its applications does."""
-    with open_store(f"sqlite:///{work / STORE}") as store, lake_of(store, lake) as other:
-        assert check_same(store, other, places_of(outputs, sources)) > 0
+    url = f"sqlite:///{work / STORE}"
+    with open_store(url) as store, lake_of(store, lake) as other:
+        assert check_same(store, other, url, places_of(outputs, sources)) > 0
 
 
 @pytest.mark.parametrize(
