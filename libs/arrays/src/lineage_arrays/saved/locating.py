@@ -123,6 +123,13 @@ def locate(
         versions = [one for one in versions if _has(recordings, one, absolute, sources=sources)]
     chosen = _chosen(files, real_path, versions, sources=sources)
     if chosen is not None:
+        current = files.version(real_path) if recorded.unread else None
+        if recorded.unread and (current is None or not chosen.version.has_state_of(current)):
+            verb = "read" if sources else "wrote"
+            raise ArrayLineageError(
+                f"whether {recorded.unread[0]} {verb} {real_path} later is not known, as it is damaged, or recorded more than "
+                "one question reads: name an application by --app"
+            )
         return _named(recordings, chosen.app, name, absolute, chosen, sources=sources)
     for application, arrays in listed_arrays(store, store.applications()[:APPLICATIONS_SEARCHED]):
         current_budget().check()
