@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,11 +39,11 @@ def kept(given: Any, columns: Sequence[str] = ("key", "x")) -> Any:
     return given
 
 
-def pandas() -> pd.DataFrame:
+def pandas() -> Any:
     return kept(pd.DataFrame({"key": [1, 2, 3], "x": [0.5, 1.5, 1.5]}))
 
 
-STEPS = {
+STEPS: dict[str, Callable[[Any], Any]] = {
     "nothing": lambda frame: None,
     "read": lambda frame: frame.sort_values("x") + 1,
     "a copy written": lambda frame: frame.copy().__setitem__("x", 0),
@@ -99,11 +99,11 @@ def test_a_table_of_arrow_is_linked() -> None:
         Recording().rows_of("null", kept(pa.table({"key": [1, None], "x": [1, 2]})))
 
 
-def same_type() -> pd.DataFrame:
+def same_type() -> Any:
     return kept(pd.DataFrame(np.array([[1.0, 0.5], [2.0, 1.5], [3.0, 1.5]]), columns=["key", "x"]))
 
 
-ARRAYS = {
+ARRAYS: dict[str, tuple[Callable[[Any], Any], bool]] = {
     "a column": (lambda frame: frame["x"].to_numpy(), True),
     "its values": (lambda frame: frame.x.values, True),
     "asarray": (lambda frame: np.asarray(frame["x"]), True),

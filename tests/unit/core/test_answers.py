@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
@@ -26,7 +26,7 @@ def rows_of(count: int, first: int = 0) -> list[tuple[int, float]]:
     return [(first + at, at % 2) for at in range(count)]
 
 
-STEPS = {
+STEPS: dict[str, Callable[[Any], Any]] = {
     "filtered": lambda rows: [row for row in rows if row[1]],
     "reversed": lambda rows: rows[::-1],
     "sorted": lambda rows: sorted(rows, key=lambda row: (row[1], -row[0])),
@@ -34,7 +34,7 @@ STEPS = {
     "repeated": lambda rows: rows + rows[:1],
     "copied": list,
 }
-CHANGES = {
+CHANGES: dict[str, Callable[[Any], Any]] = {
     "made again": lambda row: (row[0], row[1]),
     "computed": lambda row: (row[0], row[1] * 1),
     "a list": list,
