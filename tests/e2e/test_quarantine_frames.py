@@ -94,11 +94,13 @@ def of_udf(function: Callable[..., Any], kind: str) -> Any:
     return F.udf(function, kind, useArrow=False)
 
 
+of_pyspark: Any = F
+
 KINDS: dict[str, OfUdf] = {
     "rows": of_udf,
     "rows by Arrow": lambda function, kind: F.udf(function, kind, useArrow=True),
-    "pandas": lambda function, kind: F.pandas_udf(functions["in_pandas"](function), kind),
-    "arrays": lambda function, kind: F.arrow_udf(functions["in_arrow"](function), kind),
+    "pandas": lambda function, kind: of_pyspark.pandas_udf(functions["in_pandas"](function), kind),
+    "arrays": lambda function, kind: of_pyspark.arrow_udf(functions["in_arrow"](function), kind),
 }
 """Ways in which functions of a row get it."""
 
@@ -393,11 +395,11 @@ def test_functions_of_more_than_a_row_end_the_job_as_without_capture(
     exec(OF_BATCHES, of)
     read = spark.read.schema("k string, t string").csv(str(source))
     frames = [
-        read.select(F.pandas_udf(of["in_steps"], "int")("t")),
+        read.select(of_pyspark.pandas_udf(of["in_steps"], "int")("t")),
         read.mapInPandas(of["frames"], "k string, t int"),
         read.groupBy("k").applyInPandas(of["frame"], "k string, t int"),
-        read.groupBy("k").agg(F.pandas_udf(of["summed"], "int")("t")),
-        read.select(F.pandas_udf(of["together"], "int")("t")),
+        read.groupBy("k").agg(of_pyspark.pandas_udf(of["summed"], "int")("t")),
+        read.select(of_pyspark.pandas_udf(of["together"], "int")("t")),
     ]
     with capture(quarantine=9) as lc:
         for frame in frames:
@@ -760,4 +762,4 @@ def test_statements_do_not_take_for_deleted_what_a_cached_frame_lacks(tmp_path: 
         # What it computes itself fails as ever.
         assert (not_computed[0], not_computed[2]) == (None, everything), said
         assert "invalid literal" in not_computed[1], said
-        assert whole == [3, "", [[1, "2"], [2, "3"], [3, "4"]]], said
+        assert list(whole) == [3, "", [[1, "2"], [2, "3"], [3, "4"]]], said

@@ -24,6 +24,7 @@ PATHS = (
     f"{APP}/graph",
     f"{APP}/nodes",
     f"{APP}/nodes/read/columns",
+    f"{APP}/nodes/read/failed-calls",
     f"{APP}/openlineage",
     "/v1/applications",
     "/v1/records",

@@ -18,7 +18,6 @@ from pyspark.sql import types as T
 
 from lineage_emitter.dataframes.guarded_code import guarded_code
 from lineage_emitter.worker.arrow_batches import ArrowBatches
-from lineage_emitter.worker.batches import Batches
 from lineage_emitter.worker.guarded_batches import (
     ARROW,
     PANDAS,
@@ -33,6 +32,7 @@ from lineage_emitter.worker.guarded_batches import (
 )
 from lineage_emitter.worker.guarded_function import Reports
 from lineage_emitter.worker.pandas_batches import PandasBatches
+from lineage_emitter.worker.row_batches import Batches
 
 pytestmark = pytest.mark.unit
 

@@ -194,9 +194,7 @@ def output_columns(opened: ApplicationSnapshot, node: str, missing: str) -> Outp
     )
 
 
-def failed_calls(
-    label: str, node: str, calls: Sequence[FailedCall], limit: int
-) -> FailedCallList:
+def failed_calls(label: str, node: str, calls: Sequence[FailedCall], limit: int) -> FailedCallList:
     """The first calls whose rows a node holds."""
     items = [
         FailedCallModel(

@@ -18,8 +18,8 @@ from typing import Any
 
 from pyspark.sql.types import BooleanType
 
-from lineage_emitter.worker.batches import Batches, NotSetAsideError
 from lineage_emitter.worker.guarded_function import Reports, loaded_chain, refused, reports_of
+from lineage_emitter.worker.row_batches import Batches, NotSetAsideError
 
 ROWS, PANDAS, ARROW = 101, 200, 250
 """Spark's numbers of functions that get rows by Arrow: each row as Python's values, batches as Series of pandas, and as arrays of Arrow."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pandas as pd
 
-from lineage_emitter.worker.batches import NotSetAsideError
+from lineage_emitter.worker.row_batches import NotSetAsideError
 
 INTEGERS = {"tinyint": "int8", "smallint": "int16", "int": "int32", "bigint": "int64"}
 """Spark's types of whole numbers: those that pandas has where none of a batch is NULL; else it has doubles."""
