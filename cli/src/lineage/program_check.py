@@ -108,7 +108,7 @@ _WHY = {
 }
 _WHY |= dict.fromkeys(
     ("readStream", "writeStream", "foreachBatch"),
-    "batch by batch; batches with state, or of streams of other than files and Kafka, are named and not traced",
+    "batch by batch; batches with state, or of streams of other than files, Kafka and tables, are named and not traced",
 )
 _WHY |= dict.fromkeys(("mapPartitionsWithIndex", "mapPartitionsWithSplit"), _WHY["mapPartitions"])
 _WHY |= dict.fromkeys(("_jdf", "_jrdd", "_jsc"), _WHY["_jvm"])

@@ -374,6 +374,11 @@ public class StreamPlans {
     return ((Long) number.invoke(metadata, new Object[0])).longValue();
   }
 
+  /** Whether two are one object; equal ones are others. */
+  public boolean isSame(Object one, Object other) {
+    return one == other;
+  }
+
   /** A private field. */
   public Object field(Object of, String name) throws Exception {
     Field field = of.getClass().getDeclaredField(name);

@@ -114,20 +114,25 @@ def _followed(relation: Any) -> Any | None:
     return None if index.isTimeTravelQuery() else index
 
 
-def rows_of_version(spark: SparkSession, path: str, version: TableVersion) -> Any:
-    """A plan (Spark's object) that reads a version of a table.
+def frame_of_version(spark: SparkSession, path: str, version: TableVersion) -> DataFrame:
+    """A frame of a version of a table.
 
     Raises:
         UnknownVersionError: another table is at the path now.
     """
     frame = spark.read.format(DELTA).option("versionAsOf", version.number).load(path)
-    rows = frame._jdf.queryExecution().analyzed()
-    if version_of(_location_of(rows)) != version:
+    if version_of(location_of(frame._jdf.queryExecution().analyzed())) != version:
         raise UnknownVersionError(f"{path} was removed and made anew since it was read")
-    return rows
+    return frame
 
 
-def _location_of(rows: Any) -> Any:
+def rows_of_version(spark: SparkSession, path: str, version: TableVersion) -> Any:
+    """The plan (Spark's object) of :func:`frame_of_version`."""
+    return frame_of_version(spark, path, version)._jdf.queryExecution().analyzed()
+
+
+def location_of(rows: Any) -> Any:
+    """What lists the files of the table that a plan reads (Spark's objects)."""
     return rows.collectLeaves().apply(0).relation().location()
 
 
@@ -153,16 +158,30 @@ def source(spark: SparkSession, relation: Any, versions: Versions) -> Source:
                 f"{'another' if now is None else now.number} after the action: "
                 "which one was read is known where it is named (versionAsOf)"
             )
-    files = _files_of(spark, path, version)
-    if any(_ENCODED.search(file.path) for file in files):
-        raise UnknownVersionError("files of a Delta table whose names hold special signs")
+    files = files_of(spark, path, version)
+    check_names(files)
     return Source(
         DELTA, (path,), str(relation.schema().json()), files=files, version=str(version.number)
     )
 
 
-def _files_of(spark: SparkSession, path: str, version: TableVersion) -> tuple[File, ...]:
-    index = _location_of(rows_of_version(spark, path, version))
+def check_names(files: Iterable[File]) -> None:
+    """See that files have names which can be compared.
+
+    Raises:
+        UnknownVersionError: one has not.
+    """
+    if any(_ENCODED.search(file.path) for file in files):
+        raise UnknownVersionError("files of a Delta table whose names hold special signs")
+
+
+def files_of(spark: SparkSession, path: str, version: TableVersion) -> tuple[File, ...]:
+    """The files of a version of a table, as its log has them.
+
+    Raises:
+        UnknownVersionError: another table is at the path now.
+    """
+    index = location_of(rows_of_version(spark, path, version))
     none = index.partitionFilters().take(0)
     listed = STATUS.findall(index.listFiles(none, none).mkString("\n"))
     files = (File(name, int(size), int(time)) for name, size, time in listed)
@@ -241,9 +260,12 @@ class DeltaLog:
         old = {action["remove"]["path"] for action in actions if "remove" in action}
         for action in (action["add"] for action in actions if "add" in action):
             if action["path"] not in old:
-                name = unquote(action["path"])
-                path = name if ":/" in name else f"{self.folder.path}/{name}"
-                yield File(path, action["size"], action["modificationTime"])
+                yield File(self.path_of(action["path"]), action["size"], action["modificationTime"])
+
+    def path_of(self, name: str) -> str:
+        """The path of a file, as Hadoop spells it, by what the log calls it."""
+        name = unquote(name)
+        return name if ":/" in name else f"{self.folder.path}/{name}"
 
     def _path(self, name: str) -> Any:
         jvm: Any = self._sc._jvm

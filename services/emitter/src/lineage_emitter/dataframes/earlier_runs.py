@@ -17,6 +17,7 @@ from pathlib import Path
 
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.recipe.document import RECIPE_VERSION, Recipe, Source
+from lineage_core.recipe.names import ICEBERG
 from lineage_emitter.dataframes.stream_reports import Known
 
 logger = logging.getLogger(__name__)
@@ -72,10 +73,7 @@ def continued(earlier: EarlierRun | None, known: Known) -> Continued | None:
 
 def plan_mark(recipe: Recipe, streams: Sequence[Source]) -> str:
     """A mark that is equal for recipes that differ by no more than what was read of ``streams``, and by numbers of columns."""
-    sources = tuple(
-        replace(source, paths=(), files=(), version=None) if source in streams else source
-        for source in recipe.sources
-    )
+    sources = tuple(_unread(source) if source in streams else source for source in recipe.sources)
     output = replace(recipe.output, files=(), version=None, commits=())
     plain = replace(
         recipe, sources=sources, output=output, site="", signature="", batch=None, version=RECIPE_VERSION
@@ -87,6 +85,12 @@ def plan_mark(recipe: Recipe, streams: Sequence[Source]) -> str:
 
     text = _NUMBERS.sub(renumbered, plain.to_json())
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _unread(source: Source) -> Source:
+    # Of a table of Iceberg, options say where its snapshots stand.
+    options = {} if source.format == ICEBERG else source.options
+    return replace(source, paths=(), files=(), version=None, options=options)
 
 
 class RunNotes:

@@ -8,7 +8,7 @@ action and after it, what they were while it ran is certain.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -132,7 +132,12 @@ def is_table_of_rows(table: Any) -> bool:
     """Whether a table (Spark's object) is one of Iceberg, with rows."""
     if not WITH_ICEBERG:
         return False
-    return table.getClass().getName() == _TABLE and table.table().getClass().getName() in _DATA
+    return table.getClass().getName() == _TABLE and is_of_rows(table.table())
+
+
+def is_of_rows(table: Any) -> bool:
+    """Whether one of Iceberg's own objects is a table of rows."""
+    return table.getClass().getName() in _DATA
 
 
 def tables(plan: Any, *, cached: bool = False) -> Iterator[Any]:
@@ -202,7 +207,12 @@ def _state(table: Any) -> TableState:
 
 
 def _metadata(table: Any) -> str:
-    return str(table.table().operations().current().metadataFileLocation())
+    return metadata_of(table.table())
+
+
+def metadata_of(table: Any) -> str:
+    """The file that says all of a table (Iceberg's object) as it is now."""
+    return str(table.operations().current().metadataFileLocation())
 
 
 def optimised_table_plan(spark: SparkSession, plan: Any) -> Any:
@@ -272,6 +282,21 @@ def _files(spark: SparkSession, table: Any, content: str, snapshot: int) -> Data
         reason = str(problem.java_exception.toString()).partition("\n")[0]
         raise UnknownSnapshotError(f"files of {table.name()} are unknown: {reason}") from problem
     return DataFiles.of(text)
+
+
+def files_of_stream(
+    spark: SparkSession, table: Any, bounds: Sequence[int], snapshots_max: int
+) -> str:
+    """The files that a stream of a table (Iceberg's object) gives between two places, as ``IcebergTables.java`` names them.
+
+    ``bounds``: snapshot and number of its files, behind which the stream begins, and where it ends. ``snapshots_max``: so many are looked at.
+
+    Raises:
+        py4j.protocol.Py4JJavaError: a snapshot has expired, or there are more, or Hadoop can't find the files.
+    """
+    conf = spark.sparkContext._jsc.hadoopConfiguration()
+    made = compiled(_HELPER, table.getClass().getClassLoader())
+    return said(made, "streamed", table, " ".join(map(str, (*bounds, snapshots_max))), conf)
 
 
 def check_cached(relation: Any, plan: Any) -> None:

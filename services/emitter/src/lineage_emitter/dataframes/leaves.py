@@ -40,6 +40,7 @@ from lineage_emitter.dataframes.stream_plans import (
     plan_of_frame,
     with_whole_base_path,
 )
+from lineage_emitter.dataframes.table_parts import TablePart, part_of
 
 UNTRACED_OPTIONS = {"singlevariantcolumn", "explodeembeddedarray", "ignoredpathsegmentregex"}
 """Options (in small letters) by which other rows or files are read, and traces do not read them so."""
@@ -55,13 +56,14 @@ class Tables:
     """What was asked of the tables that an action read, as far as others than the action itself wrote them.
 
     ``versions``: see `delta`. ``listed``: see `catalog`. ``read``: see `iceberg`; None where it read none of its tables.
-    ``topics``: see `topics`.
+    ``topics``: see `topics`. ``parts``: files of tables that a micro-batch read; it read nothing else of tables of Iceberg that is known.
     """
 
     versions: delta.Versions
     listed: catalog.Listed
     read: iceberg.IcebergRead | None = None
     topics: topics.TopicReads = field(default_factory=dict)
+    parts: tuple[TablePart, ...] = ()
 
 
 class PlanLeaves:
@@ -97,6 +99,8 @@ class PlanLeaves:
         """Whether what is recorded now is of a cached frame."""
         self._of_batches: dict[str, topics.TopicRead] = {}
         """What micro-batches read of topics."""
+        self._parts = tables.parts
+        """What micro-batches read of tables."""
 
     def add_leaf(self, tree: Tree) -> int | None:
         """Record a leaf; None where its class is not known."""
@@ -166,10 +170,14 @@ class PlanLeaves:
 
     def _DataSourceV2Relation(self, tree: Tree) -> int | None:
         columns, read = self._named(tree), self._tables.read
-        if read is None or not iceberg.is_table(tree.java):
+        if not iceberg.is_table(tree.java):
+            return None
+        source = part_of(self._parts, tree.java.table())
+        if source is None and (read is None or self._tables.parts):
+            # Which snapshot a batch read beside its streams is not known.
             return None
         try:
-            source = iceberg.source(self._spark, tree.java, read)
+            source = source or iceberg.source(self._spark, tree.java, read)
         except iceberg.UnknownSnapshotError as problem:
             return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
         names = {name for name, _ in source.columns()}
@@ -207,7 +215,8 @@ class PlanLeaves:
             return jdbc.source(self._spark, tree.held.object(relation["kept"]))
         if self._with_delta and relation.get("location", "").startswith(delta.PACKAGE):
             java_table = tree.held.object(relation["kept"])
-            return delta.source(self._spark, java_table, self._tables.versions)
+            part = part_of(self._parts, java_table.location())
+            return part or delta.source(self._spark, java_table, self._tables.versions)
         if "format" not in relation:
             return None
         source = file_source(relation)
@@ -257,13 +266,14 @@ class PlanLeaves:
         """Rows of a micro-batch: what it made them from."""
         self.batch = batch.fact
         try:
-            batch_plan = plan_of_frame(self._spark, batch.plan, batch.seen)
+            batch_plan = plan_of_frame(self._spark, batch.plan, batch.seen, batch.streams)
         except UntracedBatchError as problem:
             for source in problem.sources:
                 self._add_source(source)
             return self._add(OpaqueNode(self._named(tree), problem.node, str(problem), ()))
         # Which offsets a batch read is certain, also where its rows were cached.
         self._of_batches |= batch_plan.topics
+        self._parts += batch_plan.parts
         return self._renamed(tree, batch_plan.plan)
 
     def _renamed(self, tree: Tree, plan: Any) -> int | None:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from lineage_core.recipe.document import StreamBatch
+from lineage_emitter.dataframes.stream_state import Offsets, offsets_of_batch
 from lineage_emitter.dataframes.topic_ids import SeenTopics
 
 if TYPE_CHECKING:
@@ -28,11 +29,18 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class FrameBatch:
-    """A micro-batch. ``plan``: of it, as Spark runs it (its object). ``seen``: topics, before it read them."""
+    """A micro-batch. ``plan``: of it, as Spark runs it (its object). ``seen``: topics, before it read them. ``execution``: its query (Spark's object)."""
 
     fact: StreamBatch
     plan: Any
     seen: SeenTopics
+    execution: Any
+
+    def streams(self) -> list[tuple[Any, Offsets]]:
+        """The streams of the query (Spark's objects) with the offsets of the batch; none: the checkpoint has them no more."""
+        offsets = offsets_of_batch(self.execution.offsetLog(), self.fact.number) or ()
+        streams = self.execution.sources()
+        return [(streams.apply(place), of_stream) for place, of_stream in enumerate(offsets)]
 
 
 def begin_batch(java_session: Any, frame: DataFrame, number: int, seen: SeenTopics) -> None:
@@ -53,7 +61,7 @@ def begin_batch(java_session: Any, frame: DataFrame, number: int, seen: SeenTopi
     rdd = int(frame._jdf.queryExecution().analyzed().rdd().id())
     run = str(execution.runId().toString())
     fact, plan = StreamBatch(str(query_id), run, number), execution.lastExecution().logical()
-    batch = FrameBatch(fact, plan, seen)
+    batch = FrameBatch(fact, plan, seen, execution)
     with _lock:
         batches = _batches(sc)
         batches[rdd] = batch

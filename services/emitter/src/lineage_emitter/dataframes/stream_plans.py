@@ -9,10 +9,10 @@ import json
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_core.recipe.document import Source
-from lineage_emitter.dataframes import topics
+from lineage_emitter.dataframes import delta, stream_delta, stream_iceberg, topics
 from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.plan_text import compiled, read_plan
@@ -23,6 +23,7 @@ from lineage_emitter.dataframes.stream_state import (
     PLANS_CLASS,
     STATE,
     Offsets,
+    Rows,
     State,
     Watermarks,
     class_name,
@@ -31,6 +32,7 @@ from lineage_emitter.dataframes.stream_state import (
     states_of,
 )
 from lineage_emitter.dataframes.stream_topics import topics_read
+from lineage_emitter.dataframes.table_parts import TablePart, TableRead
 from lineage_emitter.dataframes.topic_ids import STREAM, SeenTopics
 
 if TYPE_CHECKING:
@@ -39,7 +41,10 @@ if TYPE_CHECKING:
 SEPARATOR = "\u0001"
 FILES_MAX = 1_000
 """Files of all batches so far, which the recipe of a batch with state names."""
-OTHER_STREAM = "a stream of other than files and topics of Kafka"
+OTHER_STREAM = "a stream of other than files, topics of Kafka and tables of Delta Lake and Iceberg"
+UNKNOWN_OFFSETS = "a stream whose offsets are not known"
+Ranges: TypeAlias = Sequence[tuple[Any, Offsets]]
+"""Streams (Spark's objects) with the offsets of a batch."""
 _FILES = "FileStreamSource"
 
 
@@ -57,8 +62,8 @@ class StreamRead:
     """What a batch read of one stream.
 
     ``kind``: the class of what reads it. ``sources``: none: nothing was read. ``rows``: the plan that reads them as a batch (Spark's
-    object); None: there are none, or they are of other than files and topics. ``problem``: why its rows can't be traced; empty: they
-    can. ``topics``: what ``rows`` read of topics.
+    object); None: there are none, or they can't be read again. ``problem``: why its rows can't be traced; empty: they
+    can. ``topics``: what ``rows`` read of topics. ``parts``: of tables. ``like``: a plan in their place by which runs are compared; None: ``rows``.
     """
 
     kind: str
@@ -66,6 +71,8 @@ class StreamRead:
     rows: Any | None = None
     problem: str = ""
     topics: topics.TopicReads = field(default_factory=dict)
+    parts: tuple[TablePart, ...] = ()
+    like: Any | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +82,7 @@ class BatchPlan:
     ``plan``: analysed (Spark's object). ``sources``: what it read of streams. ``stream``: the one that it reads (Spark's object), where
     nothing but which files it gives may change from batch to batch; None: more may. ``ends``: the plan that gives the ends of the windows
     of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch. ``topics``: what it reads of topics.
-    ``reads_earlier``: rows of earlier batches, too. ``comparable``: gives the plan by which runs of a query are compared, over rows of all of
+    ``parts``: what it reads of streams of tables. ``reads_earlier``: rows of earlier batches, too. ``comparable``: gives the plan by which runs of a query are compared, over rows of all of
     its streams; None: some of them have given none.
     """
 
@@ -84,6 +91,7 @@ class BatchPlan:
     stream: Any | None = None
     ends: Any | None = None
     topics: topics.TopicReads = field(default_factory=dict)
+    parts: tuple[TablePart, ...] = ()
     reads_earlier: bool = False
     comparable: Callable[[], Any] | None = None
 
@@ -93,10 +101,12 @@ def helper() -> Any:
     return compiled(PLANS_CLASS)
 
 
-def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan:
+def plan_of_frame(
+    spark: SparkSession, plan: Any, seen: SeenTopics, ranges: Callable[[], Ranges]
+) -> BatchPlan:
     """The plan of the rows that a function of ``foreachBatch`` was given, over the files that the batch has listed.
 
-    ``plan``: of the batch, as Spark has run it. ``seen``: topics, before it read them.
+    ``plan``: of the batch, as Spark has run it. ``seen``: topics, before it read them. ``ranges``: gives the batch's offsets.
 
     Raises:
         UntracedBatchError: it may hold state, or reads other than files.
@@ -104,8 +114,12 @@ def plan_of_frame(spark: SparkSession, plan: Any, seen: SeenTopics) -> BatchPlan
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
-    reads = [_read_of_leaf(spark, leaf, seen) for leaf in listed(leaves)]
+    reads = [_read_of_leaf(spark, leaf, seen, ranges) for leaf in listed(leaves)]
     kind = str(plans.stateful(rows))
+    of_delta = [read for read in reads if read.kind == stream_delta.STREAM]
+    if len({read.sources for read in of_delta}) < len(of_delta):
+        # Files with deletions are read version by version, by leaves that don't say which.
+        raise UntracedBatchError(stream_delta.STREAM, UNKNOWN_OFFSETS, _sources_of(of_delta))
     _check(reads, (State(None, kind, problem=STATE),) if kind else ())
     return _batch_plan(spark, rows, leaves, {NEW: reads})
 
@@ -157,8 +171,8 @@ def plan_of_batch(
             reads[NEW].append(StreamRead("", rows=read))
     batch = _batch_plan(spark, rows, leaves, reads, states, watermarks)
     is_plain = not states and len(reads[NEW]) == len(offsets) == len(batch.sources) == 1
-    # The values in folders' names are read by what all files of a batch have.
-    if not is_plain or batch.sources[0].partitions:
+    # The values in folders' names are read by what all files of a batch have, and files of tables in the version that has them.
+    if not is_plain or batch.sources[0].partitions or batch.parts:
         return batch
     return replace(batch, stream=streams.apply(0))
 
@@ -239,25 +253,18 @@ def _batch_plan(
     watermarks: Watermarks = NO_WATERMARKS,
 ) -> BatchPlan:
     """``reads``: by part (see `State.parts`)."""
-    jvm: Any = spark._jvm
-    rows_of_part: dict[str, Any] = {}
-    for part, of_part in reads.items():
-        rows_of_part[part] = jvm.java.util.ArrayList()
-        for read in of_part:
-            rows_of_part[part].add(read.rows)
 
-    def below(plan: Any, part: str, given: Sequence[tuple[Any, Any]] = ()) -> Any:
-        nodes, plans = jvm.java.util.ArrayList(), jvm.java.util.ArrayList()
-        for node, plan_of_node in given:
-            nodes.add(node)
-            plans.add(plan_of_node)
-        return helper().batch(plan, leaves, rows_of_part.get(part), nodes, plans)
+    def of(rows: Mapping[str, Sequence[Any | None]]) -> tuple[Rows, Callable[[], Any]]:
+        below = _below(spark, leaves, rows)
+        # What is beside the states keeps nothing.
+        return below, lambda: below(
+            plan, NEW, [(state.node, state.plan(spark, below, watermarks)) for state in states]
+        )
 
+    below, made = of({part: [read.rows for read in of_part] for part, of_part in reads.items()})
     first = next(iter(reads.values()))
     try:
-        # What is beside the states keeps nothing.
-        given = [(state.node, state.plan(spark, below, watermarks)) for state in states]
-        batch = below(plan, NEW, given)
+        batch = made()
         ends = states[0].ends(below) if len(states) == 1 else None
     except Exception as problem:
         if "columns that tell of files" not in str(problem):
@@ -270,15 +277,37 @@ def _batch_plan(
         for read in of_part
         for key, of_topic in read.topics.items()
     }
+    tables = tuple(one for of_part in reads.values() for read in of_part for one in read.parts)
     part = ALL if ALL in reads else NEW
     reads_earlier = part == ALL
     comparable = None
     if all(read.rows is not None for read in reads[part]):
-        comparable = (lambda: below(plan, ALL)) if reads_earlier else (lambda: batch)
+        likes = {part: [read.like or read.rows for read in reads[part]] for part in reads}
+        below_like, made_like = of(likes)
+        comparable = (lambda: below_like(plan, ALL)) if reads_earlier else made_like
     sources = _sources_of(reads[part])
     return BatchPlan(
-        batch, sources, ends=ends, topics=known, reads_earlier=reads_earlier, comparable=comparable
-    )
+        batch, sources, ends=ends, topics=known, parts=tables, reads_earlier=reads_earlier, comparable=comparable
+    )  # fmt: skip
+
+
+def _below(spark: SparkSession, leaves: Any, rows: Mapping[str, Sequence[Any | None]]) -> Rows:
+    """What gives plans over the rows of streams. ``rows``: by part, plans (Spark's objects) in the places of ``leaves``; None: no rows."""
+    jvm: Any = spark._jvm
+
+    def made(values: Iterable[Any]) -> Any:
+        made_list = jvm.java.util.ArrayList()
+        for value in values:
+            made_list.add(value)
+        return made_list
+
+    of_part = {part: made(plans) for part, plans in rows.items()}
+
+    def below(plan: Any, part: str, given: Sequence[tuple[Any, Any]] = ()) -> Any:
+        nodes, plans = made(node for node, _ in given), made(inner for _, inner in given)
+        return helper().batch(plan, leaves, of_part.get(part), nodes, plans)
+
+    return below
 
 
 def _rows_of(spark: SparkSession, relation: Any) -> Any:
@@ -292,11 +321,19 @@ def _source_of(spark: SparkSession, rows: Any) -> Source:
     return with_whole_base_path(spark, file_source(tree.relation))
 
 
-def _read_of_leaf(spark: SparkSession, leaf: Any, seen: SeenTopics) -> StreamRead:
+def _read_of_leaf(
+    spark: SparkSession, leaf: Any, seen: SeenTopics, ranges: Callable[[], Ranges]
+) -> StreamRead:
     """What a leaf of a batch's plan has read."""
     kind = class_name(leaf)
     if kind == "LocalRelation":
         return StreamRead(_FILES)
+    if kind == "LogicalRelation" and delta.is_delta(leaf.relation()):
+        path = str(leaf.relation().location().path().toString())
+        streams = [found for found in ranges() if stream_delta.reads(found[0], path)]
+        if len(streams) != 1:
+            return StreamRead(stream_delta.STREAM, problem=UNKNOWN_OFFSETS)
+        return _other_read(spark, streams[0][0], str(leaf.schema().json()), streams[0][1], seen)
     if kind == "LogicalRelation" and class_name(leaf.relation()) == "HadoopFsRelation":
         rows = _rows_of(spark, leaf.relation())
         return StreamRead(_FILES, (_source_of(spark, rows),), rows)
@@ -307,14 +344,12 @@ def _read_of_leaf(spark: SparkSession, leaf: Any, seen: SeenTopics) -> StreamRea
     return _other_read(spark, leaf.stream(), str(leaf.schema().json()), offsets, seen)
 
 
-def _read_of_stream(
-    spark: SparkSession, leaf: Any, ranges: Sequence[tuple[Any, Offsets]], seen: SeenTopics
-) -> StreamRead:
+def _read_of_stream(spark: SparkSession, leaf: Any, ranges: Ranges, seen: SeenTopics) -> StreamRead:
     """What a batch has read of a stream that is a leaf of the query's plan. ``ranges``: the batch's, with their streams."""
     stream = leaf.source() if class_name(leaf) == "StreamingExecutionRelation" else leaf.stream()
     offsets = next((offsets for known, offsets in ranges if known.equals(stream)), None)
     if offsets is None:
-        return StreamRead(class_name(stream), problem="a stream whose offsets are not known")
+        return StreamRead(class_name(stream), problem=UNKNOWN_OFFSETS)
     if class_name(stream) != _FILES:
         return _other_read(spark, stream, str(leaf.schema().json()), offsets, seen)
     if offsets.is_empty:
@@ -352,17 +387,29 @@ def split(text: str, width: int) -> list[tuple[str, ...]]:
 def _other_read(
     spark: SparkSession, stream: Any, schema: str, offsets: Offsets, seen: SeenTopics
 ) -> StreamRead:
-    """A stream of other than files: topics, or what is known by its name."""
-    kind = class_name(stream)
-    if kind == STREAM and offsets.is_empty:
-        return StreamRead(kind)
+    """A stream of other than files: topics, tables, or what is known by its name."""
+    kind, of_table = class_name(stream), _reader_of_table(stream)
     if offsets.is_empty:
-        return StreamRead(kind, problem=OTHER_STREAM)
+        is_known = kind == STREAM or of_table is not None
+        return StreamRead(kind, problem="" if is_known else OTHER_STREAM)
     if kind == STREAM:
         read = topics_read(spark, stream, schema, offsets.start_text, offsets.end_text, seen)
         return StreamRead(kind, read.sources, read.rows, read.problem, read.reads)
+    if of_table is not None:
+        found = of_table(spark, stream, schema, offsets)
+        return StreamRead(
+            kind, found.sources, found.rows, found.problem, parts=found.parts, like=found.like
+        )
     source = Source(kind, (), schema, table=str(stream.toString())[:200])
     return StreamRead(kind, (source,), problem=OTHER_STREAM)
+
+
+def _reader_of_table(stream: Any) -> Callable[[SparkSession, Any, str, Offsets], TableRead] | None:
+    """What tells what a batch read of a stream of a table; None: it is of none."""
+    if class_name(stream) == stream_delta.STREAM:
+        return stream_delta.table_read
+    is_iceberg = str(stream.getClass().getName()) == stream_iceberg.STREAM
+    return stream_iceberg.table_read if is_iceberg else None
 
 
 def _has_method(of: Any, method: str) -> bool:

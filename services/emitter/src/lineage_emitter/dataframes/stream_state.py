@@ -47,10 +47,16 @@ NEW, OLD, ALL = "of this batch", "of those before", "of both"
 
 @dataclass(frozen=True, slots=True)
 class Offsets:
-    """Where a batch of a stream begins and ends (Spark's objects); None: at the beginning, and nothing was read."""
+    """Where a batch of a stream begins and ends (Spark's objects); None: at the beginning, and nothing was read.
+
+    ``first_end_text``: where the first batch that read something of the stream ends, as JSON; empty: it is not known. ``is_first_own``: this run of
+    the query has run that batch.
+    """
 
     start: Any | None
     end: Any | None
+    first_end_text: str = ""
+    is_first_own: bool = False
 
     @property
     def start_text(self) -> str:
@@ -71,7 +77,44 @@ class Offsets:
         """Those of ``NEW``, ``OLD`` or ``ALL`` rows, where these are of a batch."""
         if rows == NEW:
             return self
-        return Offsets(None, self.start) if rows == OLD else replace(self, start=None)
+        return replace(self, start=None, end=self.start if rows == OLD else self.end)
+
+
+def offsets_of_batch(log: Any, number: int) -> tuple[Offsets, ...] | None:
+    """Those of each stream that a query reads, in Spark's order; None: the checkpoint does not have the batch any more.
+
+    ``log``: of the query's checkpoint (Spark's object). The first batch of a stream is taken for one that this run has run.
+    """
+    end = log.get(number)
+    start = log.get(number - 1) if number else None
+    if not end.isDefined() or (start is not None and not start.isDefined()):
+        return None
+    ends = end.get().offsets()
+    starts = None if start is None else start.get().offsets()
+    found = []
+    for at in range(ends.size()):
+        one = Offsets(None if starts is None else _value(starts.apply(at)), _value(ends.apply(at)))
+        is_first = one.start is None and one.end is not None
+        found.append(
+            replace(one, first_end_text=one.end_text, is_first_own=True) if is_first else one
+        )
+    return tuple(found)
+
+
+def first_end(log: Any, stream: int, before: int) -> str:
+    """Where the first batch ends that read something of a stream, as JSON; empty: it is not known, or none before ``before``."""
+    for number in range(before):
+        entry = log.get(number)
+        if not entry.isDefined():
+            return ""
+        end = _value(entry.get().offsets().apply(stream))
+        if end is not None:
+            return str(end.json())
+    return ""
+
+
+def _value(option: Any) -> Any | None:
+    return option.get() if option.isDefined() else None
 
 
 @dataclass(frozen=True, slots=True)

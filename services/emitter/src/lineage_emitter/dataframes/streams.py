@@ -18,7 +18,9 @@ from pyspark.sql import SparkSession
 
 from lineage_core.contract.message import Stream
 from lineage_core.recipe.document import Output, Recipe, Source, StreamBatch
+from lineage_core.recipe.names import ICEBERG
 from lineage_core.recipe.plan import Attribute, OpaqueNode
+from lineage_emitter.dataframes import iceberg
 from lineage_emitter.dataframes.delta import Versions
 from lineage_emitter.dataframes.earlier_runs import EarlierRun, RunNotes, continued, plan_mark
 from lineage_emitter.dataframes.files import Folder
@@ -44,7 +46,13 @@ from lineage_emitter.dataframes.stream_sinks import (
     UnknownBatchError,
     Written,
 )
-from lineage_emitter.dataframes.stream_state import STATE_CLASS, Offsets, Watermarks
+from lineage_emitter.dataframes.stream_state import (
+    STATE_CLASS,
+    Offsets,
+    Watermarks,
+    first_end,
+    offsets_of_batch,
+)
 from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.stream_topics import topics_of_query
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
@@ -105,6 +113,8 @@ class QueryRun:
         self._sent_windows = False
         self._last_end = -1, ""
         """The batch that was last looked at, and where it ends in the query's only stream."""
+        self._firsts: dict[int, tuple[str, bool]] = {}
+        """By the place of a stream, where the first batch that read something of it ends, and whether this run has run that batch."""
         self.id = str(java_query.id().toString())
         self.run = str(java_query.runId().toString())
         self._notes = notes
@@ -293,13 +303,13 @@ class QueryRun:
             batch_plan = plan_of_batch(
                 spark,
                 self._execution,
-                self._offsets(number),
+                self._offsets(number, known),
                 self._watermarks(number, known if earlier is None else earlier.known),
                 self._seen.before(None if progress is None else progress.began_at),
                 self._tables.changed(spark, known.versions, versions),
             )
             sources = batch_plan.sources
-            tables = Tables(versions, {}, topics=batch_plan.topics)
+            tables = Tables(versions, {}, topics=batch_plan.topics, parts=batch_plan.parts)
             if self._plan_mark is None:
                 self._plan_mark = self._mark_of(batch_plan, output, settings, tables)
             plan, is_sure = batch_plan.plan, True
@@ -316,7 +326,7 @@ class QueryRun:
                 plan = compiled(STATE_CLASS).ofEarlierRun(plan)
             if batch_plan.ends is not None and self.windows is None:
                 self.windows = self._windows_of(batch_plan, settings, site, batch)
-            recipe = recipe_of(frame_of(spark, plan), output, site, settings, tables, batch)
+            recipe = _recipe_of(spark, plan, output, site, settings, tables, batch)
             if is_sure:
                 self._repeated = Repeated.of(recipe, settings, batch_plan)
             self._noted_since = noted_since
@@ -337,8 +347,8 @@ class QueryRun:
         if plan.comparable is None:
             return None
         try:
-            frame = frame_of(self._spark, plan.comparable())
-            recipe = recipe_of(frame, output, "", settings, tables)
+            like = plan.comparable()
+            recipe = _recipe_of(self._spark, like, output, "", settings, tables)
         except (PySparkException, Py4JError, ValueError):
             # Some nodes that keep state stand in no batch query.
             return ""
@@ -363,7 +373,7 @@ class QueryRun:
             return None
         # Of other batches it holds with their files, where nothing else of what is read may change.
         is_plain = len(plan.sources) == 1 and not plan.sources[0].partitions
-        is_plain = is_plain and bool(plan.sources[0].files or plan.topics)
+        is_plain = is_plain and bool(plan.sources[0].files or plan.topics) and not plan.parts
         if not is_plain or self._execution.sources().size() != 1:
             return ""
         frame = frame_of(self._spark, plan.ends)
@@ -389,18 +399,21 @@ class QueryRun:
             for place, field in enumerate(fields)
         )
 
-    def _offsets(self, number: int) -> tuple[Offsets, ...]:
+    def _offsets(self, number: int, known: Known) -> tuple[Offsets, ...]:
         """Of each stream that it reads, in Spark's order."""
         log = self._execution.offsetLog()
-        end = log.get(number)
-        start = log.get(number - 1) if number else None
-        if not end.isDefined() or (start is not None and not start.isDefined()):
+        found = offsets_of_batch(log, number)
+        if found is None:
             raise UnknownBatchError(NOT_IN_CHECKPOINT.format(number))
-        ends = end.get().offsets()
-        starts = None if start is None else start.get().offsets()
+        for place, offsets in enumerate(found):
+            if offsets.is_first_own:
+                self._firsts[place] = offsets.end_text, known.ran
+            elif place not in self._firsts and offsets.start is not None:
+                self._firsts[place] = first_end(log, place, number), False
+        firsts = (self._firsts.get(place, ("", False)) for place in range(len(found)))
         return tuple(
-            Offsets(None if starts is None else _value(starts.apply(at)), _value(ends.apply(at)))
-            for at in range(ends.size())
+            replace(offsets, first_end_text=text, is_first_own=is_own)
+            for offsets, (text, is_own) in zip(found, firsts, strict=True)
         )
 
     def _only_offsets(self, number: int) -> tuple[str, str]:
@@ -454,10 +467,22 @@ class QueryRun:
         return Watermarks(before, now, known.run_problem, known.late_problem, known.late_rows)
 
 
+def _recipe_of(
+    spark: SparkSession,
+    plan: Any,
+    output: Output,
+    site: str,
+    settings: Mapping[str, str],
+    tables: Tables,
+    batch: StreamBatch | None = None,
+) -> Recipe:
+    """The recipe of the rows that a batch's plan (Spark's object) gives."""
+    frame = frame_of(spark, plan)
+    if any(part.source.format == ICEBERG for part in tables.parts):
+        tables = replace(tables, read=iceberg.read_as_planned(frame))
+    return recipe_of(frame, output, site, settings, tables, batch)
+
+
 def _latest(log: Any) -> int:
     latest = log.getLatestBatchId()
     return int(latest.get()) if latest.isDefined() else -1
-
-
-def _value(option: Any) -> Any | None:
-    return option.get() if option.isDefined() else None
