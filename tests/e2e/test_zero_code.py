@@ -562,16 +562,11 @@ def test_libraries_that_use_rdds_are_named(tmp_path: Path, conf: dict[str, str])
         from pyspark.mllib.linalg import Vectors
         from pyspark.mllib.stat import Statistics
         from pyspark.mllib.util import MLUtils
-        from pyspark.streaming import StreamingContext
         sc = SparkContext()
         print(sc.textFile("svm.txt").count())
         print(MLUtils.loadLibSVMFile(sc, "svm.txt").map(lambda point: point.label).collect())  # read
         vectors = sc.parallelize([[1.0, 2.0], [3.0, 4.0]], 2).map(Vectors.dense)
         print(Statistics.colStats(vectors).mean().tolist())  # passed
-        stream = StreamingContext(sc, 1)
-        stream.queueStream([sc.parallelize([1])]).foreachRDD(lambda rdd: rdd.count())
-        stream.start()  # stream
-        stream.stop(stopSparkContext=False)
         """
     path = write_job(tmp_path, source)
     (tmp_path / "svm.txt").write_text("1 1:2 3:4\n0 2:5\n")
@@ -583,7 +578,6 @@ def test_libraries_that_use_rdds_are_named(tmp_path: Path, conf: dict[str, str])
     for mark, name in (
         ("read", "pyspark.mllib"),
         ("passed", "pyspark.mllib"),
-        ("stream", "StreamingContext"),
     ):
         (number,) = (n for n, text in enumerate(lines, 1) if text.endswith(f"# {mark}"))
         noted = [reason for reason in verdict["reasons"] if f"at job.py:{number}:" in reason]

@@ -51,6 +51,10 @@ SHARES: dict[Share, frozenset[str]] = {
             "zipWithIndex",
             "toDF",
             "rdd",
+            "textFileStream",
+            "queueStream",
+            "saveAsTextFiles",
+            "foreachRDD",
         ]
     ),
     "recorded": frozenset(
@@ -90,6 +94,12 @@ SHARES: dict[Share, frozenset[str]] = {
             "_jsc",
             "broadcast",
             "accumulator",
+            "socketTextStream",
+            "binaryRecordsStream",
+            "updateStateByKey",
+            "countByWindow",
+            "countByValueAndWindow",
+            "groupByKeyAndWindow",
         ]
     ),
 }
@@ -110,10 +120,16 @@ _WHY |= dict.fromkeys(
     ("readStream", "writeStream", "foreachBatch"),
     "batch by batch; batches with state, or of streams of other than files, Kafka and tables, are named and not traced",
 )
+_WHY |= dict.fromkeys(
+    ("socketTextStream", "binaryRecordsStream"), "its records have no places in files"
+)
+_WHY |= dict.fromkeys(
+    ("updateStateByKey", "countByWindow", "countByValueAndWindow", "groupByKeyAndWindow"),
+    "what keeps a state has plain records in checkpoints: lineage ends there",
+)
 _WHY |= dict.fromkeys(("mapPartitionsWithIndex", "mapPartitionsWithSplit"), _WHY["mapPartitions"])
 _WHY |= dict.fromkeys(("_jdf", "_jrdd", "_jsc"), _WHY["_jvm"])
 _MODULES = {
-    "pyspark.streaming": "streams of RDDs have no lineage yet",
     "pyspark.ml": "models are fitted in Java: what is written by them is named as a gap",
     "pyspark.mllib": "models are fitted in Java: what is written by them is named as a gap",
     "graphframes": "graphs are computed in Java: what is written by them is named as a gap",

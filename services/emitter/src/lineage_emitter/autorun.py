@@ -2,7 +2,7 @@
 
 The program gets its own ``__main__``, ``sys.argv`` and ``sys.path[0]``, its own SparkContext or
 SparkSession, its exit code and its standard streams. Sources of every SparkContext are captured,
-DataFrame work is recorded by recipes; what is not captured (streams, say) is named in the verdict.
+DataFrame work is recorded by recipes; what is not captured (Java libraries, say) is named in the verdict.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ def install() -> None:
 def load_libraries(path: str) -> None:
     """Load capture, and what PySpark loads at its first work on a DataFrame, while the program waits for its JVM."""
     import lineage_emitter.driver.dataframe_hooks
+    import lineage_emitter.driver.rdd_streams
     import lineage_emitter.driver.stream_hooks
     import lineage_emitter.session.session  # noqa: F401
     import lineage_store.sqlite.ingest  # noqa: F401

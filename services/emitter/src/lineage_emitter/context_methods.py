@@ -59,11 +59,12 @@ def notice_frames(active_session: Callable[[], Session | None], session_of: Sess
         return
     _notices_frames = True
     from lineage_emitter.driver.dataframe_hooks import hook_dataframes
-    from lineage_emitter.driver.stream_hooks import hook_stream_writers, hook_streams
+    from lineage_emitter.driver.rdd_streams import hook_rdd_streams
+    from lineage_emitter.driver.stream_hooks import hook_stream_writers
 
     hook_dataframes(active_session)
     hook_stream_writers(active_session)
-    hook_streams(session_of)
+    hook_rdd_streams(session_of)
 
 
 def _wrap(name: str, make: Callable[..., Any]) -> None:

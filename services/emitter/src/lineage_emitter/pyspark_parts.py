@@ -52,7 +52,7 @@ _VERSION = tuple(int(part) for part in pyspark.__version__.split(".")[:2])
 SINCE_4, SINCE_4_1 = _VERSION >= (4, 0), _VERSION >= (4, 1)
 WITH_DELTA, WITH_ICEBERG = _VERSION in {(3, 5), (4, 1)}, _VERSION == (4, 1)
 """Whether tests read tables of Delta Lake and of Apache Iceberg in this version."""
-_RDD_API = ("pyspark.core.", "pyspark.rdd.", "pyspark.context.")
+_RDD_API = ("pyspark.core.", "pyspark.rdd.", "pyspark.context.", "pyspark.streaming.")
 
 
 def is_rdd_api(caller: str) -> bool:

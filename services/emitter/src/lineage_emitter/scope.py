@@ -117,9 +117,11 @@ def _is_own(frame: FrameType) -> bool:
 
 
 def call_site() -> str:
-    """``file:line`` of the innermost frame that is neither PySpark's nor ours."""
+    """``file:line`` of the innermost frame that is neither PySpark's nor ours; empty where PySpark runs by itself, as batches of streams do."""
     frame: FrameType | None = sys._getframe(1)
-    while frame is not None and _is_own(frame):
+    while frame is not None and (
+        _is_own(frame) or frame.f_globals.get("__name__") == threading.__name__
+    ):
         frame = frame.f_back
     if frame is None:
         return ""

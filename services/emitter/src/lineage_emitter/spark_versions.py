@@ -46,6 +46,8 @@ PARTS = {
     "pyspark.sql.types": "DataType Row StringType StructField StructType TimestampType _create_converter "
     "_parse_datatype_string",
     "pyspark.streaming": "StreamingContext",
+    "pyspark.streaming.dstream": "DStream",
+    "pyspark.streaming.util": "TransformFunction",
     "pyspark.traceback_utils": "CallSite SCCallSiteSync",
     "pyspark.util": "fail_on_stopiteration",
     "pyspark.context": "SparkContext._do_init SparkContext.runJob SparkContext.union SparkContext.textFile "

@@ -16,7 +16,7 @@ from pyspark.serializers import NoOpSerializer
 from lineage_emitter import scope
 from lineage_emitter.driver.fitness import can_run_captured, uncaptured
 from lineage_emitter.driver.java_records import JavaRecords, is_own_caller, record_end_of_lineage
-from lineage_emitter.driver.partition_rule import one_record_rule
+from lineage_emitter.driver.partition_rule import one_record_rule, stream_operator
 from lineage_emitter.program.recipes import RddRecipe, SourceRecipe
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
 from lineage_emitter.worker.inband_addresses import AddressedSerializer
@@ -135,7 +135,8 @@ class CapturedRDD(RDD[Any]):
         """Every narrow operator of PySpark ends here."""
         if scope.is_suspended():
             return super().mapPartitionsWithIndex(PlainFunction(f), preservesPartitioning)
-        with scope.operator("mapPartitionsWithIndex"):
+        of_stream = stream_operator(f)
+        with scope.operator(of_stream or "mapPartitionsWithIndex", bool(of_stream) or None):
             if scope.works_by_record():
                 node = self.session.nodes.register("operator", _innermost("map"), [self.node])
                 step = self.session.quarantine.around(f, node)

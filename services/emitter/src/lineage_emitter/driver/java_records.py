@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 OPERATOR = "RDD._jrdd"
 JVM_READS = "the JVM reads the RDD by itself"
 _OWN_MODULES = ("lineage_emitter.", "pyspark.core.rdd", "pyspark.core.context", "pyspark.rdd",
-           "pyspark.context")  # fmt: skip
+           "pyspark.context", "pyspark.streaming.")  # fmt: skip
 _METHODS_WITHOUT_RECORDS = frozenset(
     ("id", "name", "setName", "getNumPartitions", "partitions", "partitioner", "getStorageLevel",
      "isCheckpointed", "getCheckpointFile", "toDebugString", "context", "unpersist")

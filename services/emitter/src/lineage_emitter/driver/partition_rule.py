@@ -20,6 +20,11 @@ _OF_MAP_PARTITIONS: Final = [
     part for part in RDD.mapPartitions.__code__.co_consts if isinstance(part, CodeType)
 ]
 """What PySpark makes of the function that ``mapPartitions`` is given."""
+_STREAMS: Final = "pyspark.streaming.dstream"
+_OF_STREAMS: Final = {
+    f"DStream.{name}.<locals>.func": name for name in ("map", "flatMap", "filter", "mapPartitions")
+}
+"""What streams of RDDs make of the function that they are given; a checkpoint gives these back as other objects of the same names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,10 +75,35 @@ def one_record_rule(function: Callable[[int, Any], Any]) -> PartitionRule:
     return PartitionRule(proof.holds, PROVED if proof.holds else proof.reason)
 
 
+def stream_operator(function: object) -> str:
+    """The operator of a stream of RDDs, one that works record by record, that a function over a partition is of; empty: none.
+
+    PySpark's streams give ``mapPartitionsWithIndex`` functions that read their records one by one.
+    """
+    name = _of_stream(function)
+    if name == "mapPartitions":
+        name = _of_stream(_given(function))
+    return "" if name == "mapPartitions" else name
+
+
+def _of_stream(function: object) -> str:
+    if not isinstance(function, FunctionType) or function.__module__ != _STREAMS:
+        return ""
+    return _OF_STREAMS.get(function.__qualname__, "")
+
+
+def _given(function: FunctionType | Any) -> object:
+    """The function that one of PySpark's was made of; None: there is none."""
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    return cells["f"].cell_contents if "f" in cells else None
+
+
 def _user_function(function: object) -> tuple[object, int]:
     """The user's own function, and how many parameters stand before its records."""
-    if isinstance(function, FunctionType) and function.__code__ in _OF_MAP_PARTITIONS:
-        cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
-        if "f" in cells:
-            return cells["f"].cell_contents, 0
+    if isinstance(function, FunctionType) and (
+        function.__code__ in _OF_MAP_PARTITIONS or _of_stream(function) == "mapPartitions"
+    ):
+        given = _given(function)
+        if given is not None:
+            return given, 0
     return function, 1

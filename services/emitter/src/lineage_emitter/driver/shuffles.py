@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import operator
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import GeneratorType
 from typing import TYPE_CHECKING, Any
@@ -317,8 +318,11 @@ def coalesce(rdd: CapturedRDD, num_partitions: int, shuffle: bool) -> CapturedRD
     return result
 
 
-def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
-    """``union``: sources keep their splits, all else names itself."""
+def union(rdds: Sequence[CapturedRDD], united: Any | None = None) -> CapturedRDD:
+    """``union``: sources keep their splits, all else names itself.
+
+    ``united``: the Java RDD that unites those of ``rdds`` already, which is taken where they go into it as they are.
+    """
     first = rdds[0]
     sc, session = first.ctx, first.session
     same_format = all(rdd._jrdd_deserializer == first._jrdd_deserializer for rdd in rdds)
@@ -334,11 +338,12 @@ def union(rdds: Sequence[CapturedRDD]) -> CapturedRDD:
         sides = [with_addresses(rdd) for rdd in rdds]
     node = session.nodes.register("operator", "union", [side.node for side in sides])
     with scope.suspended():
-        joined = (
-            RDD(sides[0]._jrdd.union(sides[1]._jrdd), sc, sides[0]._jrdd_deserializer)
-            if len(sides) == 2
-            else sc.union([_as_plain(side) for side in sides])
-        )
+        if united is not None and all(map(operator.is_, sides, rdds)):
+            joined: RDD[Any] = RDD(united, sc, sides[0]._jrdd_deserializer)
+        elif len(sides) == 2:
+            joined = RDD(sides[0]._jrdd.union(sides[1]._jrdd), sc, sides[0]._jrdd_deserializer)
+        else:
+            joined = sc.union([_as_plain(side) for side in sides])
     same_format = len(rdds) == 2 and first.partitioner == rdds[1].partitioner
     if same_format and first.getNumPartitions() == joined.getNumPartitions():
         joined.partitioner = first.partitioner

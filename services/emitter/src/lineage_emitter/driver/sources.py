@@ -41,10 +41,22 @@ def text_file(
     """``textFile``: an item is a line."""
     with scope.operator("textFile"):
         plain = stock("textFile")(session.sc, name, minPartitions, use_unicode)
-        node = session.nodes.register("source", "textFile", path=name, alias="read")
-        node.files = FileSource(plain._jrdd)
-        lines = LineDeserializer(use_unicode)
-        return LineageRDD.wrap(plain, session, node, node.name, deserializer=lines)
+        return _lines(session, "textFile", plain, name, use_unicode)
+
+
+def text_file_stream(session: Session, plain: RDD[Any], folder: str) -> LineageRDD:
+    """A batch of ``textFileStream``: an item is a line. ``plain``: PySpark's RDD of it."""
+    with scope.operator("textFileStream"):
+        return _lines(session, "textFileStream", plain, folder, use_unicode=True)
+
+
+def _lines(
+    session: Session, name: str, plain: RDD[Any], path: str, use_unicode: bool
+) -> LineageRDD:
+    node = session.nodes.register("source", name, path=path, alias="read")
+    node.files = FileSource(plain._jrdd)
+    lines = LineDeserializer(use_unicode)
+    return LineageRDD.wrap(plain, session, node, node.name, deserializer=lines)
 
 
 FILE_SOURCES: dict[str, Unit] = {

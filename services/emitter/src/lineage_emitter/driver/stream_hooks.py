@@ -1,8 +1,7 @@
-"""Where streams are noticed: queries of Structured Streaming are recorded by micro-batches, streams of RDDs are unknown."""
+"""Where queries of Structured Streaming are noticed, which are recorded by micro-batches."""
 
 from __future__ import annotations
 
-import contextlib
 import functools
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -15,9 +14,6 @@ from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_stream
 from lineage_emitter.session.streams import streams_of
 
 if TYPE_CHECKING:
-    from pyspark import SparkContext
-    from pyspark.streaming import StreamingContext
-
     from lineage_emitter.session.session import Session
 
 _HAS_FUNCTION = "_lineage_has_function"
@@ -36,25 +32,6 @@ def hook_stream_writers(active_session: Callable[[], Session | None]) -> None:
             writer, name, _begin(getattr(writer, name), f"DataStreamWriter.{name}", active_session)
         )
     writer.foreachBatch = _foreach_batch(writer.foreachBatch, active_session)
-
-
-def hook_streams(capture_session: Callable[[SparkContext], Session | None]) -> None:
-    """Record every stream of RDDs as unknown."""
-    from pyspark.streaming import StreamingContext
-
-    stock = StreamingContext.start
-
-    @functools.wraps(stock)
-    def start(self: StreamingContext) -> None:
-        session = capture_session(self.sparkContext)
-        if session is not None:
-            session.nodes.unknown(
-                "StreamingContext.start", "this version does not capture streams of RDDs", ()
-            )
-        with contextlib.nullcontext() if session is None else session.recorded(lasting=True):
-            stock(self)
-
-    StreamingContext.start = start  # type: ignore[method-assign]
 
 
 def _begin(stock: Any, method_name: str, active_session: Callable[[], Session | None]) -> Any:

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 _PART = re.compile(r"part-(?:[a-z]-)?(\d+)")
 _OLD_RDD, _NEW_RDD = "org.apache.spark.rdd.HadoopRDD", "org.apache.spark.rdd.NewHadoopRDD"
+_UNION, _MAPPED = "org.apache.spark.rdd.UnionRDD", "org.apache.spark.rdd.MapPartitionsRDD"
+_TEXT_STREAM = "text file stream"
+"""What Spark calls the RDDs that it makes for ``textFileStream``, and no others."""
 _OLD, _NEW = "org.apache.hadoop.mapred", "org.apache.hadoop.mapreduce.lib.input"
 _LOCAL = "file:"
 _FILE_SPLIT = re.compile(r"(.*):(\d+)\+(\d+)", re.DOTALL)
@@ -108,20 +111,54 @@ def with_reading_rdd(sc: SparkContext, source: FileSource) -> FileSource:
     return replace(source, jrdd=_reading_rdd(JvmTexts(sc), source.jrdd.rdd())[0].toJavaRDD())
 
 
+def text_stream_folder(sc: SparkContext, rdd: Any) -> str | None:
+    """The folder whose files are the lines of an RDD that ``textFileStream`` gave (Spark's object); None: it is another RDD, or has none."""
+    named = rdd.scope()
+    if not named.isDefined() or not str(named.get().name()).startswith(_TEXT_STREAM):
+        return None
+    texts = JvmTexts(sc)
+    # It takes the line of each record that Hadoop reads, file by file.
+    if not texts.is_a(rdd, _MAPPED):
+        return None
+    files = rdd.dependencies().apply(0).rdd()
+    if not texts.is_a(files, _UNION):
+        return None
+    of_files = parts_of(files)
+    if not of_files or not all(texts.is_a(part, _NEW_RDD) for part in of_files):
+        return None
+    return str(of_files[0].name()).rpartition("/")[0]
+
+
+def parts_of(union: Any) -> list[Any]:
+    """The RDDs of a union, in the order of its partitions (Spark's objects)."""
+    dependencies = union.dependencies()
+    return [dependencies.apply(place).rdd() for place in range(dependencies.size())]
+
+
 def _reading_rdd(texts: JvmTexts, rdd: Any) -> tuple[Any, str]:
-    """The RDD that reads, and of which kind it is: Spark maps what Hadoop reads, partition by partition."""
+    """The RDD that reads, or unites those that do, and of which kind it is: Spark maps what Hadoop reads, partition by partition."""
     while True:
-        for kind in _SPLITS:
+        for kind in (*_SPLITS, _UNION):
             if texts.is_a(rdd, kind):
                 return rdd, kind
         rdd = rdd.dependencies().apply(0).rdd()
 
 
 def _file_ranges(sc: SparkContext, rdd: Any) -> Iterator[_FileRange]:
-    texts = JvmTexts(sc)
+    return _ranges_of(JvmTexts(sc), rdd)
+
+
+def _ranges_of(texts: JvmTexts, rdd: Any) -> Iterator[_FileRange]:
     rdd, kind = _reading_rdd(texts, rdd)
-    ranges = _ranges_together(texts, rdd, kind)
-    return _ranges_one_by_one(texts, rdd, kind) if ranges is None else iter(ranges)
+    if kind != _UNION:
+        ranges = _ranges_together(texts, rdd, kind)
+        yield from _ranges_one_by_one(texts, rdd, kind) if ranges is None else ranges
+        return
+    first = 0
+    for part in parts_of(rdd):
+        for piece in _ranges_of(texts, part):
+            yield replace(piece, partition=first + piece.partition)
+        first += part.getNumPartitions()
 
 
 def _ranges_together(texts: JvmTexts, rdd: Any, kind: str) -> list[_FileRange] | None:

@@ -57,6 +57,8 @@ class Nodes:
         self._lock = threading.RLock()
         self._count = 0
         self._aliases: set[str] = set()
+        self._alias_numbers: dict[str, int] = {}
+        """The last number that was given, by what it was added to: a stream has a source a batch."""
         self._linked: set[tuple[str, str]] = set()
 
     def register(
@@ -153,10 +155,11 @@ class Nodes:
             stem = os.path.basename((path or "").rstrip("/")).split(".")[0]
             stem = "".join(c if c.isalnum() or c in "_-" else "-" for c in stem)[:40]
             base, number = (f"{alias}:{stem}", 1) if stem else (f"{alias}:1", 1)
-            alias = base
+            alias, number = base, self._alias_numbers.get(base, number)
             while alias in self._aliases:
                 number += 1
                 alias = f"{base}-{number}" if stem else f"{base[:-1]}{number}"
+            self._alias_numbers[base] = number
         self._aliases.add(alias)
         return alias
 
