@@ -190,11 +190,12 @@ def test_the_command_tells_by_its_exit_code(home: Path, monkeypatch: pytest.Monk
 
 
 def test_what_is_said_of_rdds_is_what_the_reference_says() -> None:
-    """Of methods whose names both know: RDDs' and contexts', but for ``rdd`` and ``toDF`` of DataFrames."""
+    """Of methods whose names both know: RDDs' and contexts', but for ``rdd`` and ``toDF`` of DataFrames and methods of streams."""
     said = claims("RDD") | claims("SparkContext")
     exact, superset = (
         {name for name in SHARES[of] if name in said} for of in ("captured", "superset")
     )
     assert {said[name] for name in exact} == {"exact"}
     assert superset == {name for name in said if said[name] == "superset"}
-    assert SHARES["captured"] - exact == {"rdd"}
+    of_streams = {"textFileStream", "queueStream", "saveAsTextFiles", "foreachRDD"}
+    assert SHARES["captured"] - exact == {"rdd", *of_streams}
