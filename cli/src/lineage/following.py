@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
+import logging
 import tempfile
 import time
+from contextlib import suppress
 from pathlib import Path
+from threading import Thread
 from typing import Any
 
 import typer
@@ -64,6 +67,8 @@ def follow_rows(url: str, place: str, wait_s: float, *, where: str = "", as_json
             printer.note("stopped; the queries go on")
         finally:
             feed.close()
+            # What still warms it up then has no Spark any more, which is no news.
+            logging.getLogger("py4j").setLevel(logging.CRITICAL)
             spark.stop()
     return loop is not None and loop.is_complete
 
@@ -76,6 +81,7 @@ def _opened(url: str) -> GraphStore | None:
 
 
 def _run(loop: FollowLoop[FollowedRows], printer: _Printer, warm_up: WarmUp) -> None:
+    warming = Thread()
     while True:
         for event in loop.step():
             if isinstance(event, Waiting):
@@ -86,9 +92,18 @@ def _run(loop: FollowLoop[FollowedRows], printer: _Printer, warm_up: WarmUp) -> 
                 printer.event(event)
         if loop.is_over:
             break
-        warm_up.run()
+        if warm_up.is_due and not warming.is_alive():
+            # It takes many seconds at first, for which no row is to wait.
+            warming = Thread(target=_warm, args=(warm_up,), name="lineage-warm-up", daemon=True)
+            warming.start()
         time.sleep(POLL_S)
     printer.end(loop)
+
+
+def _warm(warm_up: WarmUp) -> None:
+    # Its Spark may be stopped meanwhile.
+    with suppress(Exception):
+        warm_up.run()
 
 
 class _Printer:

@@ -149,7 +149,7 @@ class RowTracing:
 
 
 class WarmUp:
-    """Traces a row of what the latest batch has read, whichever it is, and forgets the answer: to be run while there is nothing else to do.
+    """Traces a row of what the latest batch has read, whichever it is, and forgets the answer: to be run while rows are waited for.
 
     The first traces of a Spark that has just started take some ten times as long as those after them.
 
@@ -172,15 +172,21 @@ class WarmUp:
         elif isinstance(item, Stream) and item.state == "batch":
             self._committed = self._recorded
 
+    @property
+    def is_due(self) -> bool:
+        """Whether there is a batch to trace, and traces are not known to be quick."""
+        return self._committed is not None and self._runs_left > 0
+
     def run(self) -> None:
-        """Trace once more, unless that is quick by now."""
-        if self._committed is None or not self._runs_left:
+        """Trace once more, unless that is quick by now. May run beside what takes messages."""
+        committed = self._committed
+        if committed is None or not self._runs_left:
             return
         self._runs_left -= 1
         started = time.monotonic()
         # What can't be traced is of no concern here.
         with suppress(LineageError):
-            recipe = Recipe.from_json(self._committed.recipe)
+            recipe = Recipe.from_json(committed.recipe)
             places = list(warm_places(recipe, self._place))
             if recipe.batch is None or not places:
                 self._committed = None
