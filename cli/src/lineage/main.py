@@ -807,16 +807,16 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
     node: Annotated[
         str,
         typer.Argument(
-            metavar="NODE",
-            help="Operators: a node's number, an operator's name (map), or a line of the program (job.py:14).",
+            metavar="[NODE]",
+            help="Operators: a node's number, an operator's name (map), or a line of the program (job.py:14). Without it they are listed.",
             show_default=False,
         ),
-    ],
+    ] = "",
     condition: Annotated[
         str,
         typer.Argument(
             metavar="[CONDITION]",
-            help="Of records: record[1] > 100 and record[0] in ('a', 'b'); len(record) > 3; record['city'] is None.",
+            help="Of records: record[1] > 100 and record[0] in ('a', 'b'); len(record) > 3; record['city'] is None. Of rows of DataFrames: amount > 100 AND city IN ('Oslo', 'Bergen').",
             show_default=False,
         ),
     ] = "",
@@ -855,11 +855,14 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
 ) -> None:
     """Watch a running job: print the records of an operator that fulfil a condition as they pass, and the rows they were made from; or those that break a condition, or that are slow; or rank its tasks by their time.
 
-    Of jobs that were started with LINEAGE_WATCH=true. Ctrl-C ends it; the job goes on. With --json a line for each.
+    Of jobs that were started with LINEAGE_WATCH=true, of DataFrames with LINEAGE_WATCH_FRAMES=true. Ctrl-C ends it; the job goes on. With --json a line for each.
     """
-    from lineage.watching import watch_records
+    from lineage.watching import list_operators, watch_records
     from lineage_query.watching.requests import requested_watch
 
+    if not node:
+        list_operators(chosen_store(context, store), application, as_json=as_json)
+        return
     request = requested_watch(node, condition, must, slower_than, limit, latency=latency)
     if not watch_records(chosen_store(context, store), request, application, as_json=as_json):
         raise typer.Exit(EXIT_INCOMPLETE)

@@ -99,7 +99,8 @@ def _print_sources(found: Found) -> None:
     if sources.hidden:
         echo(f"{number}. ... and {sources.hidden:,} more rows")
     for reason in sources.reasons:
-        echo(f"{number}. not exact: {reason}", fg=typer.colors.YELLOW)
+        what = "" if sources.place else "not exact: "
+        echo(f"{number}. {what}{reason}", fg=typer.colors.YELLOW)
 
 
 def _duration_text(seconds: float) -> str:

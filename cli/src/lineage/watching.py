@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 
 from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
@@ -16,7 +18,7 @@ from lineage_query.watching.loop import POLL_S, Find, WatchLoop
 from lineage_query.watching.requests import find_job
 from lineage_query.watching.sources import find_sources
 from lineage_store.url import index_folder, open_store, spool_of
-from lineage_store.watch_folder import WatchRequest
+from lineage_store.watch_folder import WatchRequest, watchable_nodes
 
 
 def watch_records(url: str, request: WatchRequest, app: str, *, as_json: bool) -> bool:
@@ -49,6 +51,19 @@ def watch_records(url: str, request: WatchRequest, app: str, *, as_json: bool) -
     if request.latency:
         printer.times(loop)
     return not request.must or loop.is_kept
+
+
+def list_operators(url: str, app: str, *, as_json: bool) -> None:
+    """Print the operators of a running job that can be watched, those that the program has made so far.
+
+    Raises:
+        TraceError: no such job runs, or it can't be watched.
+        OSError: the job's folder can't be read.
+    """
+    refuse_server(url, "records are watched")
+    job = find_job(spool_of(url), app)
+    for facts in watchable_nodes(job.folder):
+        echo(json.dumps(asdict(facts), ensure_ascii=False) if as_json else facts.label)
 
 
 def _run(loop: WatchLoop, printer: Printer) -> None:

@@ -29,6 +29,7 @@ OTHER_VALUES = {
     "checksums": ("no", False),
     "quarantine": ("7", 7),
     "watch": ("true", True),
+    "watch_frames": ("true", True),
     "detailed": ("true", True),
     "values": ("no", False),
     "value_encoder": ("json", "json"),

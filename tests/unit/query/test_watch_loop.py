@@ -14,13 +14,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lineage_core.contract.record_conditions import RecordConditionError
 from lineage_core.tracing.trace_result import TraceError
 from lineage_emitter.worker.watch_hits import Hits
 from lineage_query.watching import reports
 from lineage_query.watching.loop import LINKED_S, TRACE_EVERY_S, Event, Found, WatchLoop
 from lineage_query.watching.reports import Candidate, Report
-from lineage_query.watching.requests import RunningJob
-from lineage_query.watching.sources import NOT_LINKED, Sources
+from lineage_query.watching.requests import RunningJob, requested_watch
+from lineage_query.watching.sources import NO_VALUES, NOT_LINKED, ON_DEMAND, Sources
 from lineage_store.watch_folder import (
     HITS,
     WatchableNode,
@@ -132,3 +133,33 @@ def test_a_job_that_ends_without_the_operator_was_not_watched(tmp_path: Path) ->
     with pytest.raises(TraceError, match="without an operator filter"):
         watched.loop.check_operator()
     watched.close()
+
+
+def test_of_a_row_of_a_frame_what_traces_it_is_said_at_once(tmp_path: Path) -> None:
+    watched = Watched(tmp_path, WatchRequest("f1", "total > 1", 1_000), [NODE])
+    facts = {"text": None, "made_from": [], "superset": False}
+    watched.hits.write(facts | {"row": "k=a b,total=2"})
+    watched.hits.write(facts | {"row": ""})
+    watched.step()
+    watched.step()
+    watched.close()
+    named, nameless = [event.sources for event in watched.told if isinstance(event, Found)]
+    assert (named.groups, nameless.groups) == ((), ())
+    assert named.place == "4#k=a b,total=2"
+    assert named.reasons == (f"{ON_DEMAND}: lineage back '4#k=a b,total=2' --app app",)
+    assert (nameless.place, nameless.reasons) == ("", (NO_VALUES,))
+    assert named.to_json()["exact"] is False
+
+
+@pytest.mark.parametrize(
+    ("condition", "is_taken"),
+    [
+        ("record[1] > 3", True),
+        ("total > 3 AND k IN ('a', 'b')", True),
+        ("total > (SELECT 1)", False),
+        ("reflect('java.lang.System', 'exit') = 1", False),
+    ],
+)
+def test_conditions_are_of_records_or_of_rows(condition: str, is_taken: bool) -> None:
+    with nullcontext() if is_taken else pytest.raises(RecordConditionError, match="of rows"):
+        assert requested_watch("4", condition, "", "", 9).condition == condition

@@ -3,6 +3,7 @@
 ======================================  ====================================================================
 ``job.json``                            of the driver, which holds a lock on it while it captures
 ``nodes.jsonl``                         of the driver: a line for each operator that can be watched
+``rows.json``                           of the driver: what rows of DataFrames are watched for, for executors
 ``conditions/<id>.json``                of who watches, which holds a lock on it meanwhile: what to watch for
 ``hits/<id>/<name>.jsonl``              of the tasks: a line for each record that fulfils condition ``<id>``
 ``hits/<id>/<name>.lost``               of a task that could not write all of them
@@ -27,6 +28,7 @@ from typing import IO, Any
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 
 FOLDER, JOB, NODES, CONDITIONS, HITS = "watch", "job.json", "nodes.jsonl", "conditions", "hits"
+ROWS = "rows.json"
 CONDITIONS_MAX = 16
 """At the same time: each costs a test of each record."""
 HITS_MAX = 10_000

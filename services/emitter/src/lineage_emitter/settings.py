@@ -80,6 +80,10 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         False,
         description="records of RDDs can be watched while the job runs (`lineage watch`)",
     )
+    watch_frames: bool = Field(
+        False,
+        description="rows of DataFrames' operators can be watched while the job runs (`lineage watch`)",
+    )
 
     detailed: bool = Field(
         False,

@@ -13,7 +13,7 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_query.watching.latency import RankedTime, TaskTime, rank_times
 from lineage_query.watching.reports import Candidate, Report, Reports
 from lineage_query.watching.requests import RunningJob, counting_condition, has_operator
-from lineage_query.watching.sources import NOT_LINKED, Sources
+from lineage_query.watching.sources import NOT_LINKED, Sources, row_sources
 from lineage_store.watch_folder import JOB, WatchRequest, is_held, remove_if_over
 
 POLL_S = 0.1
@@ -178,7 +178,7 @@ class WatchLoop:
         try:
             with self._finder() as find:
                 while self._pending:
-                    sources = find(self._reports.candidates(self._pending[0]))
+                    sources = self._sources(self._pending[0], find)
                     report = self._pending.pop(0)
                     if sources is None:
                         unknown.append(report)
@@ -189,6 +189,11 @@ class WatchLoop:
             self._pending = unknown + self._pending
             # From its end on: a store that is slow is not asked all the time.
             self._traced_at = self._clock()
+
+    def _sources(self, report: Report, find: Find) -> Sources | None:
+        if report.row is not None:
+            return row_sources(self.job.app, report.row)
+        return find(self._reports.candidates(report))
 
 
 def document_of(event: Event) -> dict[str, Any]:

@@ -43,6 +43,8 @@ class Report:
 
     ``seconds``: how long its function had taken with it when it was reported; None: it was not timed. ``may_buffer``: that may have been
     for records that the function got before. ``task``: of the slowest of a task, the number of that.
+    ``row``: of a row of a DataFrame, how a trace names it once its action has returned; empty: by no values that are kept. None: it is a
+    record of an RDD.
     """
 
     number: int
@@ -54,6 +56,7 @@ class Report:
     seconds: float | None = None
     may_buffer: bool = False
     task: int | None = None
+    row: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -145,6 +148,8 @@ class Reports:
         stable = runs if all(_is_stable(space) for space, _, _ in runs) else ()
         # The slowest records of a task are those of that run.
         task = self._files[file].task
+        # Rows that are shown alike, or not at all, may be told apart by their values.
+        stable = (*stable, (str(document["row"]), 0, 0)) if "row" in document else stable
         key = (str(document["node"]), partition, text, stable, "" if task is None else file)
         of_key = self._found[key]
         most = max(map(len, of_key.values()), default=0)
@@ -154,7 +159,8 @@ class Reports:
         seconds = _seconds(document["seconds"]) if "seconds" in document else None
         may_buffer = bool(document.get("may_buffer", False))
         number = len(self.reports) + 1
-        report = Report(number, label, partition, text, key, most, seconds, may_buffer, task)
+        row = _row(document)
+        report = Report(number, label, partition, text, key, most, seconds, may_buffer, task, row)
         self.reports.append(report)
         return report
 
@@ -209,6 +215,12 @@ def _seconds(value: Any) -> float:
     if not math.isfinite(seconds):
         raise ValueError(f"{value!r} is no time")
     return seconds
+
+
+def _row(document: dict[str, Any]) -> str | None:
+    if "row" not in document:
+        return None
+    return f"{document['node']}#{document['row']}" if document["row"] else ""
 
 
 def _is_stable(space: str) -> bool:

@@ -12,9 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_core.contract.message import Register
-from lineage_core.contract.record_conditions import read_condition
+from lineage_core.contract.record_conditions import RecordConditionError, read_condition
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import TraceError
+from lineage_query.conditions import ACCEPTED_SYNTAX, ConditionError, parse_condition
 from lineage_store.spool.reader import DRIVER_FILE, read_lines
 from lineage_store.watch_folder import (
     CONDITIONS_MAX,
@@ -28,11 +29,12 @@ from lineage_store.watch_folder import (
 
 _DURATION = re.compile(r"([0-9]{1,9}(?:\.[0-9]{1,9})?)(ms|s|min)")
 _UNITS_S = {"ms": 0.001, "s": 1.0, "min": 60.0}
+FRAMES = "rows of DataFrames are watched by their operators (`lineage watch` lists them), in jobs that were started with LINEAGE_WATCH_FRAMES=true"
 UNWATCHABLE = {
     "source": "watch the operator behind it",
     "sink": "watch the operator before it",
-    "frame": "rows of DataFrames can't be watched",
-    "frame-source": "rows of DataFrames can't be watched",
+    "frame": FRAMES,
+    "frame-source": FRAMES,
 }
 
 
@@ -69,7 +71,7 @@ def requested_watch(
 
     Raises:
         TraceError: not just one of the four is given.
-        RecordConditionError: a condition can't be read.
+        RecordConditionError: a condition can be read neither as one of records nor as one of rows.
         DurationError: the duration can't be read.
     """
     if sum(map(bool, (condition, must, slower_than, latency))) != 1:
@@ -80,8 +82,20 @@ def requested_watch(
         return WatchRequest(node, limit=limit, latency=True)
     if slower_than:
         return WatchRequest(node, limit=limit, slower_than_s=duration_s(slower_than))
-    read_condition(condition or must)
+    _check_condition(condition or must)
     return WatchRequest(node, condition or must, limit, must=bool(must))
+
+
+def _check_condition(text: str) -> None:
+    try:
+        read_condition(text)
+    except RecordConditionError as problem:
+        try:
+            parse_condition(text)
+        except ConditionError:
+            raise RecordConditionError(
+                f"{problem}; of rows of DataFrames {ACCEPTED_SYNTAX}"
+            ) from None
 
 
 def find_jobs(spool: Path, app: str) -> Sequence[RunningJob]:
@@ -102,7 +116,7 @@ def find_job(spool: Path, app: str) -> RunningJob:
     jobs = find_jobs(spool, app)
     if not jobs:
         raise TraceError(
-            f"no job {app or 'that can be watched'} runs with its spool in {spool}: start it with LINEAGE_WATCH=true"
+            f"no job {app or 'that can be watched'} runs with its spool in {spool}: start it with LINEAGE_WATCH=true (RDDs) or LINEAGE_WATCH_FRAMES=true (DataFrames)"
         )
     if len(jobs) > 1:
         names = ", ".join(job.app for job in jobs)

@@ -6,6 +6,7 @@ that runs says nothing of how much is still to come, so that some of the rows wo
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -26,15 +27,18 @@ SOURCES_SHOWN = 10
 """Rows of each source of one record, for people."""
 SOURCES_MAX = 1_000
 """The same for tools."""
+ON_DEMAND = "the rows of sources are computed on demand, once the action has returned"
+NO_VALUES = "no values of the row are kept (LINEAGE_VALUES, LINEAGE_REDACT, LINEAGE_RULES), or too long ones, by which it could be traced"
 NOT_LINKED = "its lineage is not stored: no attempt of its task has ended, or the job did not end, or its lineage is not linked"
 
 
 @dataclass(frozen=True, slots=True)
 class Sources:
-    """``groups``: rows by source. ``reasons``: why there may be more or fewer of them."""
+    """``groups``: rows by source. ``reasons``: why there may be more or fewer of them. ``place``: what to trace for them; empty: they are here."""
 
     groups: tuple[Group, ...]
     reasons: tuple[str, ...]
+    place: str = ""
 
     def rows(self) -> Iterator[tuple[str, str | None]]:
         """Places and texts of those that are listed."""
@@ -52,7 +56,16 @@ class Sources:
             "sources": [group.to_json() for group in self.groups],
             "exact": not self.reasons,
             "reasons": list(self.reasons),
+            **({"place": self.place} if self.place else {}),
         }
+
+
+def row_sources(app: str, place: str) -> Sources:
+    """Of a row of a DataFrame: what finds them. ``place``: its name; empty: it has none."""
+    if not place:
+        return Sources((), (NO_VALUES,))
+    command = shlex.join(["lineage", "back", place, "--app", app])
+    return Sources((), (f"{ON_DEMAND}: {command}",), place)
 
 
 class SourceTracer(Protocol):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from lineage_core.answers import ANSWERS
+from lineage_core.recipe.document import Output
 from lineage_core.recipe.names import JDBC, KAFKA
 from lineage_emitter import scope
 from lineage_emitter.dataframes import (
@@ -55,11 +56,12 @@ from lineage_emitter.dataframes.outputs import (
 )
 from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.recorder import ReturnedAction
+from lineage_emitter.dataframes.watched_rows import WATCHED
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import WITH_DELTA, frame_class, merge_class
 
 if TYPE_CHECKING:
-    from lineage_core.recipe.document import Output, Recipe
+    from lineage_core.recipe.document import Recipe
     from lineage_emitter.session.session import Session
 
 ActiveSession: TypeAlias = "Callable[[], Session | None]"
@@ -97,7 +99,7 @@ class ActionCall:
 
     ``settings``: what was set in its session then; None: not known. ``listed``: the files of tables then (`catalog`).
     ``reads``: of its tables of Iceberg, the plan that is recorded, and what it read at other times (`iceberg`). ``topics``: what it would
-    have read of topics then (`topics`).
+    have read of topics then (`topics`). ``watched``: what its operators are watched by (`watched_rows`).
     """
 
     frame: Any
@@ -106,6 +108,7 @@ class ActionCall:
     listed: catalog.Listed
     reads: tuple[iceberg.IcebergRead | None, ...] = ()
     topics: topics.TopicReads = field(default_factory=dict)
+    watched: str = ""
 
 
 def install(sessions: ActiveSession) -> None:
@@ -186,9 +189,13 @@ def _recorded(
             if session is None:
                 with scope.suspended():
                     return stock(self, *arguments, **named)
-            with scope.operator(action_name) as running, session.frames.running_action(running):
+            with (
+                scope.operator(action_name) as running,
+                session.frames.running_action(running),
+                session.watched_rows.running(running.call_site) as watched,
+            ):
                 called = _describe_call(
-                    session, running, lambda: describe(stock, self, arguments, named)
+                    session, running, watched, lambda: describe(stock, self, arguments, named)
                 )
                 try:
                     with (
@@ -257,19 +264,24 @@ def _observed_with(settings: Mapping[str, str] | None) -> AbstractContextManager
 
 
 def _describe_call(
-    session: Session, running: scope.Operator, describe: Callable[[], tuple[Any, Target]]
+    session: Session,
+    running: scope.Operator,
+    watched: str,
+    describe: Callable[[], tuple[Any, Target]],
 ) -> ActionCall | None:
     """What is to be recorded; None where that can't be determined: then the verdict says so."""
     try:
         with scope.suspended():
             frame, target = describe()
             session.set_aside.install(frame.sparkSession)
-            frame = _planned(session, running, frame)
+            with session.watched_rows.pause():
+                frame = _planned(session, running, frame)
             settings = explicit_settings(frame.sparkSession)
+            session.watched_rows.install(frame.sparkSession, settings)
             reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
             reads = (iceberg.read_now(frame),) if reads_iceberg else ()
             listed, of_topics = catalog.listed(frame), topics.read_now(frame)
-            return ActionCall(frame, target, settings, listed, reads, of_topics)
+            return ActionCall(frame, target, settings, listed, reads, of_topics, watched)
     except Exception as problem:
         _record_unreadable(session, running, problem)
         return None
@@ -304,8 +316,15 @@ def record_action(
     def recipe(site: str) -> Recipe:
         activate(frame.sparkSession)
         output_with_files = called.target.with_files(output)
-        calls = session.set_aside
-        return plans.recipe_of(frame, output_with_files, site, called.settings, tables, calls=calls)
+        calls, settings = session.set_aside, called.settings
+
+        def of_operator(plan: Any) -> Recipe:
+            spark, rows = frame.sparkSession, Output(action=WATCHED)
+            return plans.recipe_of_operator(spark, plan, rows, site, settings, tables, calls)
+
+        recipe = plans.recipe_of(frame, output_with_files, site, settings, tables, calls=calls)
+        session.watched_rows.record(called.watched, of_operator)
+        return recipe
 
     node = session.nodes.next_id()
     session.frames.add(ReturnedAction(node, running, recipe, called.target.began_at, returned_at))
@@ -558,14 +577,17 @@ def _hooked_sql(sessions: ActiveSession) -> Callable[[Any], Any]:
                     session.set_aside.install(self)
                     before = commands.before(self, text)
                     settings = _settings(self)
+                    if before.writes:
+                        session.watched_rows.install(self, settings)
                     with (
                         session.recorded(),
+                        session.watched_rows.running(running.call_site, before.writes) as watched,
                         session.set_aside.running(),
                         _observed_sql(before, settings) as commits,
                     ):
                         result = stock(self, *arguments, **named)
                 session.jobs.record_lazy_jobs()
-                _record_command(session, running, result, before, settings, commits)
+                _record_command(session, running, result, before, settings, commits, watched)
             return result
 
         return method
@@ -597,13 +619,14 @@ def _record_command(
     before: commands.Before,
     settings: Mapping[str, str] | None,
     commits: OwnCommits,
+    watched: str,
 ) -> None:
     try:
         with scope.suspended():
             command = commands.command_of(result, before.target)
             called = None
             if isinstance(command, tuple):
-                called = _command(*command, before, settings)
+                called = replace(_command(*command, before, settings), watched=watched)
     except Exception as problem:
         _record_unreadable(session, running, problem)
         return

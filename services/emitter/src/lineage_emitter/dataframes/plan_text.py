@@ -120,9 +120,9 @@ def _context() -> Any:
     return SparkContext._active_spark_context
 
 
-_NONE = (None, None)
-_compiled: dict[str, tuple[Any, Any]] = {}
-"""By class, the gateway and the object in its JVM."""
+_NONE = (None, None, None)
+_compiled: dict[str, tuple[Any, Any, Any]] = {}
+"""By class, the gateway, the object in its JVM, and the code of all classes of its file."""
 _compiling = threading.Lock()
 """Two classes of one name, which threads had compiled at once, py4j takes for one: calls then fail."""
 
@@ -135,11 +135,23 @@ def compiled(name: str, loader: Any = None) -> Any:
     gateway: Any = _context()._gateway
     with _compiling:
         if _compiled.get(name, _NONE)[0] is not gateway:
-            _compiled[name] = gateway, _compile(gateway, name, loader)
+            _compiled[name] = gateway, *_compile(gateway, name, loader)
         return _compiled[name][1]
 
 
-def _compile(gateway: Any, name: str, loader: Any) -> Any:
+def class_files(name: str) -> Any:
+    """The code of a class and of those within it, by name (a map of Java's)."""
+    compiled(name)
+    return _compiled[name][2]
+
+
+def compiled_before(name: str) -> Any:
+    """An object of a class, where it has been compiled for this JVM; else None."""
+    gateway, held, _ = _compiled.get(name, _NONE)
+    return held if held is not None and gateway is _context()._gateway else None
+
+
+def _compile(gateway: Any, name: str, loader: Any) -> tuple[Any, Any]:
     jvm = gateway.jvm
     compiler = jvm.org.codehaus.janino.SimpleCompiler()
     compiler.setParentClassLoader(
@@ -150,4 +162,4 @@ def _compile(gateway: Any, name: str, loader: Any) -> Any:
     compiled_class = compiler.getClassLoader().loadClass(name)
     nothing = gateway.new_array(jvm.java.lang.Class, 0)
     none = gateway.new_array(jvm.java.lang.Object, 0)
-    return compiled_class.getConstructor(nothing).newInstance(none)
+    return compiled_class.getConstructor(nothing).newInstance(none), compiler.getBytecodes()

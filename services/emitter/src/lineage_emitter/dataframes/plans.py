@@ -120,6 +120,24 @@ def recipe_of(
     )
 
 
+def recipe_of_operator(
+    spark: SparkSession,
+    plan: Any,
+    output: Output,
+    site: str,
+    settings: Mapping[str, str] | None,
+    tables: Tables,
+    calls: SetAsideCalls,
+) -> Recipe:
+    """The recipe of the rows that an operator of a plan gave: ``plan`` is the part of the plan that ran, from the operator down (Spark's object).
+
+    Other arguments are those of the action's :func:`recipe_of`.
+    """
+    explicit = explicit_settings(spark) if settings is None else settings
+    run = _Run(None, calls)
+    return _recipe_of_plan(spark, plan, output, site, explicit, tables, frozenset(), run)
+
+
 @dataclass(frozen=True)
 class _Run:
     """How a plan ran: as which micro-batch, and on what its Python functions failed; None: it is none, or that is not known."""

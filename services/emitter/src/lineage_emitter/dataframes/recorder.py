@@ -31,6 +31,7 @@ from lineage_core.recipe.names import DELTA_LOG, KAFKA, TEXT_FORMATS
 from lineage_core.recipe.plan import OpaqueNode
 from lineage_emitter import scope
 from lineage_emitter.dataframes import jdbc, topics
+from lineage_emitter.dataframes.watched_rows import WATCHED
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.failures import error_type, in_words
 from lineage_emitter.sdk.checksums import Checksums
@@ -246,12 +247,14 @@ class RecipeRecorder:
         try:
             recipe = action.recipe(action.operator.call_site)
             set_aside = self._session.set_aside.take_recipes()
+            watched = self._session.watched_rows.take_recipes()
             text = recipe.to_json()
             size = len(text.encode("utf-8", "surrogatepass"))
             if size > RECIPE_BYTES_MAX:
                 raise ValueError(f"its recipe has {size:,} bytes")
         except Exception as problem:
             self._session.set_aside.take_recipes()
+            self._session.watched_rows.take_recipes()
             if action.failed:
                 # That it failed is recorded, and its plan may be what is wrong.
                 logger.info("the plan of %s, which failed, is not kept: %s", action_name, problem)
@@ -267,6 +270,8 @@ class RecipeRecorder:
         is_known = self._send(action, recipe, text)
         for function, name, rows in set_aside:
             self._send_set_aside(action, function, name, rows)
+        for facts, rows in watched:
+            self._send_rows(action, facts.name, WATCHED, facts.node, rows)
         return is_known
 
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> bool:
@@ -321,26 +326,11 @@ class RecipeRecorder:
         self, action: ReturnedAction, function: int, name: str, recipe: Recipe
     ) -> None:
         """A node for the rows that a function left out; the first one of a function has the number of its records."""
-        session, text = self._session, recipe.to_json()
-        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+        session = self._session
+        digest = hashlib.sha256(recipe.to_json().encode("utf-8", "surrogatepass")).digest()
         if digest not in self._set_aside_recipes:
             self._set_aside_recipes.add(digest)
-            words, blind = _opaque(recipe)
-            size = len(text.encode("utf-8", "surrogatepass"))
-            if size > RECIPE_BYTES_MAX:
-                words, blind = f"the recipe of its rows has {size:,} bytes", True
-            node = session.nodes.register_as(
-                session.nodes.next_id(),
-                f"{name} of {action.operator.name}",
-                "unknown" if blind else "frame",
-                QUARANTINE,
-                [self._source(action, source, False) for source in recipe.reads()],
-                exact=not words,
-                reason=words,
-                alias=QUARANTINE,
-            )
-            if size <= RECIPE_BYTES_MAX:
-                session.api.recipe(node.name, text)
+            node = self._send_rows(action, name, QUARANTINE, QUARANTINE, recipe)
             self._set_aside_nodes.setdefault(function, node)
         node, records = self._set_aside_nodes[function], session.set_aside.records(function)
         if records > self._set_aside_counts.get(function, 0):
@@ -349,6 +339,29 @@ class RecipeRecorder:
             fields = {"node": node.name, "partition": 0, "attempt": records}
             counted = {"node": node.name, "records": records}
             session.api.committed(fields | {"set_aside": [counted]})
+
+    def _send_rows(
+        self, action: ReturnedAction, name: str, op: str, alias: str, recipe: Recipe
+    ) -> Node:
+        """A node for rows within an action, with their recipe."""
+        session, text = self._session, recipe.to_json()
+        words, blind = _opaque(recipe)
+        size = len(text.encode("utf-8", "surrogatepass"))
+        if size > RECIPE_BYTES_MAX:
+            words, blind = f"the recipe of its rows has {size:,} bytes", True
+        node = session.nodes.register_as(
+            session.nodes.next_id(),
+            f"{name} of {action.operator.name}",
+            "unknown" if blind else "frame",
+            op,
+            [self._source(action, source, False) for source in recipe.reads()],
+            exact=not words,
+            reason=words,
+            alias=alias,
+        )
+        if size <= RECIPE_BYTES_MAX:
+            session.api.recipe(node.name, text)
+        return node
 
     def _source(self, action: ReturnedAction, source: Source, is_batch: bool) -> Node:
         """The node of a source: one for all outputs that read the same, as it was."""

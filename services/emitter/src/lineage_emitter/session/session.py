@@ -21,6 +21,7 @@ from lineage_emitter import spark_versions
 from lineage_emitter.dataframes import catalyst_check
 from lineage_emitter.dataframes.recorder import RecipeRecorder
 from lineage_emitter.dataframes.set_aside import NOT_ASKED, SetAsideCalls
+from lineage_emitter.dataframes.watched_rows import WatchedRows
 from lineage_emitter.dispatch.driver_spool import claim_folder
 from lineage_emitter.dispatch.opening import store_messages
 from lineage_emitter.errors import CaptureFailedError, SettingsError
@@ -111,6 +112,7 @@ class Session:
         self.nodes = Nodes(self.api, self.problems, settings, details)
         self.quarantine = Quarantined(self.nodes, settings)
         self.set_aside = SetAsideCalls(sc, settings)
+        self.watched_rows = WatchedRows(sc, settings, self.watched.folder)
         self.commits = CommitThread(
             self.api, self.problems, settings, self.stored_rows, lazy, self.quarantine
         )
@@ -192,6 +194,7 @@ class Session:
             self.streams.close()
         self.frames.close()
         self._end_set_aside()
+        self.watched_rows.close()
         self.commits.stop()
         self.stored_rows.close()
         self.watched.close()

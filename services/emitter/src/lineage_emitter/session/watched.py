@@ -1,4 +1,4 @@
-"""Whether the records of an application can be watched while it runs, and which operators it has for that."""
+"""Whether the records of an application can be watched while it runs, and which operators of RDDs it has for that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,8 @@ class Watched:
     def __init__(self, settings: Settings, app: str, folder: Path, master: str) -> None:
         """``folder``: of the application in the spool."""
         self._job: WatchedJob | None = None
-        if not settings.watch:
+        self._watches_records = settings.watch
+        if not (settings.watch or settings.watch_frames):
             return
         is_apart = settings.dispatcher == "kafka" and not are_local(master)
         self._guard(lambda: self._open(folder, app, NO_FOLDER if is_apart else ""))
@@ -33,9 +34,14 @@ class Watched:
 
     def node(self, facts: WatchableNode, texts: ValueTexts | None) -> WatchedNode | None:
         """What lets an operator be watched; None: it can't be."""
-        if self._job is None:
+        if self._job is None or not self._watches_records:
             return None
         return WatchedNode(str(self._job.folder), facts, texts, self._add)
+
+    @property
+    def folder(self) -> Path | None:
+        """By which it is watched; None: it is not."""
+        return None if self._job is None else self._job.folder
 
     def _add(self, facts: WatchableNode) -> None:
         job = self._job

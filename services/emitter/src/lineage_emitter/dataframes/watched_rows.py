@@ -1,0 +1,228 @@
+"""Rows of DataFrames that are watched while the job runs.
+
+Where the user allows it (``LINEAGE_WATCH_FRAMES``), a rule of the optimiser (``WatchedRows.java``) puts a filter above operators of the plans of
+actions, which passes every row. It comes last, when Spark has decided what it pushes to the sources and which columns it reads. In the
+executors the filter looks, for each 256 rows, at what is watched for; where nobody watches, a row costs one call.
+
+Who watches leaves a condition in the watch folder as for RDDs (`lineage_store.watch_folder`), in SQL. The driver reads it by the grammar of
+`lineage_query.conditions`, and writes what it understood to one file for all executors. There Spark's own parser and analyser make of it what
+a plain filter would be. Rows that fulfil it are written to the folder by the task.
+
+When the action has returned, an operator that somebody watched has a recipe of its own: the part of the plan that ran from it down. By
+that, the rows are traced as those of any output.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from itertools import count
+from pathlib import Path
+from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING, Any
+
+from lineage_core.environment.private_files import private_opener
+from lineage_emitter.dataframes import delta, iceberg
+from lineage_emitter.dataframes.jvm import WATCHING_CLASS
+from lineage_emitter.dataframes.plan_text import class_files, compiled
+from lineage_emitter.failures import in_words
+from lineage_query.conditions import ConditionError, parse_condition
+from lineage_store.watch_folder import (
+    ROWS,
+    WatchableNode,
+    WatchRequest,
+    held_conditions,
+    read_request,
+)
+
+if TYPE_CHECKING:
+    from pyspark import SparkContext
+    from pyspark.sql import SparkSession
+
+    from lineage_core.recipe.document import Recipe
+    from lineage_emitter.settings import Settings
+
+logger = logging.getLogger(__name__)
+
+WATCHED = "watched"
+"""What nodes of rows that were watched do."""
+ACTION = "lineage.watched.action"
+"""Of the thread's jobs: the number of the action that runs, and its line of the program."""
+POLL_S = 0.1
+NOT_TIMED = "rows of DataFrames can't be timed"
+
+
+class WatchedRows:
+    """Of one application. A failure costs watchpoints, never the job or its lineage. Thread-safe.
+
+    Args:
+        sc: the SparkContext.
+        settings: whether rows may be watched, and what may be shown of them.
+        folder: by which the job is watched; None: it is not.
+    """
+
+    def __init__(self, sc: SparkContext, settings: Settings, folder: Path | None) -> None:
+        self._sc = sc
+        self._settings = settings
+        self._folder = folder if settings.watch_frames else None
+        self._lock = Lock()
+        self._rule: Any = None
+        self._numbers = count()
+        self._ended = Event()
+        self._thread: Thread | None = None
+        self._held: list[str] | None = None
+        """Names of the conditions that the executors' file has; None: there is no file yet."""
+        self._requests: dict[str, WatchRequest] = {}
+        """All that was ever watched for, by the name of the condition."""
+        self._recipes: list[tuple[WatchableNode, Recipe]] = []
+
+    def install(self, spark: SparkSession, settings: Mapping[str, str] | None) -> None:
+        """Have plans of a session that are made from now on be ready to be watched, where the user allows it.
+
+        ``settings``: what is set in the session. Where it has tables of Delta Lake or Iceberg, whose rules look at plans, nothing is changed.
+        """
+        if self._folder is None or delta.is_used(settings) or iceberg.is_used(settings):
+            return
+        with self._lock:
+            try:
+                if self._rule is None:
+                    self._rule = self._begin(self._folder)
+                self._rule.install(spark._jsparkSession.experimental())
+            except Exception as problem:
+                self._folder = None
+                logger.warning("rows of DataFrames can't be watched: %s", in_words(problem))
+
+    def _begin(self, folder: Path) -> Any:
+        gateway: Any = self._sc._gateway
+        java: Any = self._sc._jsc
+        files = gateway.jvm.java.nio.file
+        attributes = gateway.new_array(files.attribute.FileAttribute, 0)
+        classes = compiled(WATCHING_CLASS)
+        # Executors that begin later load it from the driver, so it is kept as long as Spark runs.
+        home = files.Files.createTempDirectory("lineage-watch", attributes).toFile()
+        home.deleteOnExit()
+        jar = gateway.jvm.java.io.File(home, f"lineage-watch-{home.getName()}.jar")
+        jar.deleteOnExit()
+        classes.jar(class_files(WATCHING_CLASS), jar.getPath())
+        java.addJar(jar.getPath())
+        # What hides parts of records are functions of Python, which can't be asked here.
+        shows = self._settings.values and not (self._settings.redact or self._settings.rules)
+        rule = classes.of(str(folder), shows, self._settings.value_length)
+        self._publish(folder)
+        self._thread = Thread(target=self._run, args=(folder,), name="lineage-watch", daemon=True)
+        self._thread.start()
+        return rule
+
+    @contextmanager
+    def running(self, call_site: str, is_action: bool = True) -> Iterator[str]:
+        """The body runs an action: gives the name by which its operators are known; empty: they can't be watched."""
+        if self._folder is None or not is_action:
+            yield ""
+            return
+        name = str(next(self._numbers))
+        if self._rule is not None:
+            # What is watched for by now counts from the action's first row on.
+            self._publish_guarded(self._folder)
+        with self._property(f"{name}\u0001{call_site}"):
+            yield name
+
+    @contextmanager
+    def pause(self) -> Iterator[None]:
+        """In the body, plans are made that do not run."""
+        if self._folder is None:
+            yield
+            return
+        with self._property(None):
+            yield
+
+    @contextmanager
+    def _property(self, value: str | None) -> Iterator[None]:
+        before = None
+        # The program may have stopped Spark.
+        with suppress(Exception):
+            before = self._sc.getLocalProperty(ACTION)
+            self._sc.setLocalProperty(ACTION, value)  # type: ignore[arg-type]
+        try:
+            yield
+        finally:
+            with suppress(Exception):
+                self._sc.setLocalProperty(ACTION, before)  # type: ignore[arg-type]
+
+    def record(self, action: str, recipe_of: Callable[[Any], Recipe]) -> None:
+        """Make recipes of those operators of an action that were watched, until :meth:`take_recipes`.
+
+        ``recipe_of``: gives that of a plan.
+        """
+        if self._rule is None or not action:
+            return
+        with suppress(Exception):
+            lines = str(self._rule.operators(action)).splitlines()
+            for place, facts in enumerate(WatchableNode(*json.loads(line)) for line in lines):
+                if self._was_watched(facts):
+                    self._recipes.append((facts, recipe_of(self._rule.plan(action, place))))
+            self._rule.forget(action)
+
+    def _was_watched(self, facts: WatchableNode) -> bool:
+        with self._lock:
+            return any(request.fits(facts) for request in self._requests.values())
+
+    def take_recipes(self) -> list[tuple[WatchableNode, Recipe]]:
+        """What was recorded since the last call."""
+        recipes, self._recipes = self._recipes, []
+        return recipes
+
+    def close(self) -> None:
+        """Capture has ended: plans are left as they are."""
+        self._ended.set()
+        if self._thread is not None:
+            self._thread.join()
+        self._folder = None
+        if self._rule is not None:
+            with suppress(Exception):
+                self._rule.end()
+
+    # -- what is watched for -----------------------------------------------------------------------
+
+    def _run(self, folder: Path) -> None:
+        while not self._ended.wait(POLL_S):
+            self._publish_guarded(folder)
+
+    def _publish_guarded(self, folder: Path) -> None:
+        with self._lock, suppress(OSError):
+            self._publish(folder)
+
+    def _publish(self, folder: Path) -> None:
+        """Write for the executors which conditions count now, where others did before.
+
+        Raises:
+            OSError: the folder can't be read or written.
+        """
+        paths = held_conditions(folder)
+        names = [path.stem for path in paths]
+        if names == self._held:
+            return
+        entries = list[dict[str, Any]]()
+        for path in paths:
+            with suppress(FileNotFoundError):
+                request = self._requests.get(path.stem) or read_request(path)
+                if request is not None:
+                    self._requests[path.stem] = request
+                    entries.append(_entry(path.stem, request))
+        partial = folder / f"{ROWS}.partial"
+        with open(partial, "w", encoding="utf-8", opener=private_opener) as file:
+            json.dump(entries, file)
+        partial.replace(folder / ROWS)
+        self._held = names
+
+
+def _entry(name: str, request: WatchRequest) -> dict[str, Any]:
+    """What executors read of a condition."""
+    entry = {"id": name, "node": request.node, "must": request.must, "limit": request.limit}
+    if request.is_timed:
+        return entry | {"problem": NOT_TIMED}
+    try:
+        return entry | {"sql": parse_condition(request.condition).sql}
+    except ConditionError as problem:
+        return entry | {"problem": f"conditions on rows of DataFrames are of SQL: {problem}"}
