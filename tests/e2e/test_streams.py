@@ -172,6 +172,21 @@ slow.stop()
 """
 )
 """The sink takes a batch for written that has the number of one that the other query wrote."""
+WINDOWS = (
+    BEGIN
+    + """
+times = orders.withColumn("at", F.expr("timestamp_seconds(amount * 60)")).withWatermark("at", "1 minute")
+for name, window in {"apart": F.window("at", "2 minutes"), "sliding": F.window("at", "4 minutes", "2 minutes")}.items():
+    groups = times.groupBy(window, "city").count().selectExpr("city", "unix_seconds(window.end) / 60 AS end", "count")
+    run(groups.coalesce(1).writeStream.format("json").option("path", name), name)
+# What stands between keeps the name of the column, and not its times.
+moved = times.withColumn("at", F.expr("at - INTERVAL 30 MINUTES")).groupBy("at", "city").count()
+run(moved.coalesce(1).writeStream.format("json").option("path", "moved"), "moved")
+"""
+)
+"""Groups of windows over files of ever later times."""
+OVER_TIME = 8
+"""Files, each of which has a row of a minute after the last of the one before, and one of the first minute."""
 FILES = {
     "a.csv": "city,amount\nOslo,1.5\nRome,2.5\n",
     "b.csv": "city,amount\nRome,2.5\nOslo,3.5\nOslo,4.5\n",
@@ -503,3 +518,51 @@ def test_rows_of_a_state_that_an_earlier_run_has_made(tmp_path: Path) -> None:
     (path,) = [path for path in (folder / "pairs").glob("part-*") if "7.0" in path.read_text()]
     with pytest.raises(LineageError, match="an earlier run of the query made"):
         items(folder, Direction.BACKWARD, f"{path}:1")
+
+
+@pytest.mark.long
+def test_windows_name_the_files_that_they_may_be_made_of(tmp_path: Path) -> None:
+    """Of an older file just the batch that it came in, and those before its windows were given."""
+    folder = prepared(tmp_path / "windows", WINDOWS)
+    for name in FILES:
+        (folder / "in" / name).unlink()
+    minutes = [number * 3 for number in range(OVER_TIME)]
+    for number, minute in enumerate(minutes):
+        path = folder / f"in/{number}.csv"
+        path.write_text(f"city,amount\nOslo,{minute}.5\nOslo,{minute + 1}.5\nRome,{number}.0\n")
+        os.utime(path, (1_700_000_000 + number,) * 2)
+    done = run_captured(folder, "job.py")
+    assert done.returncode == 0, done.stderr
+    verdict = verify(folder)
+    named: dict[str, list[int]] = {}
+    for recipe in recipes(folder):
+        of = named.setdefault(Path(str(recipe.output.path)).name, [])
+        of.append(sum(len(source.files) for source in recipe.sources))
+    assert verdict["complete"], verdict["reasons"]
+    assert max(named["apart"]) <= 3, named
+    assert max(named["sliding"]) <= 4, named
+    assert max(named["apart"]) > 1, named
+    assert (folder / "moved").exists()
+    assert max(named["moved"], default=0) in {0, OVER_TIME}, named
+    lines = {
+        f"in/{path.name}:{at}": line.split(",")
+        for path in (folder / "in").iterdir()
+        for at, line in enumerate(path.read_text().splitlines()[1:], start=2)
+    }
+    checked = 0
+    for name, length in {"apart": 2, "sliding": 4}.items():
+        for path in (folder / name).glob("part-*"):
+            for at, row in enumerate(rows_of(path), start=1):
+                found, exact = items(folder, Direction.BACKWARD, f"{path}:{at}")
+                within = {
+                    place
+                    for place, (city, minute) in lines.items()
+                    if city == row["city"] and row["end"] - length <= float(minute) < row["end"]
+                }
+                # Rows that came late are in none.
+                assert exact
+                assert len(found) == row["count"]
+                assert set(found) <= within
+                assert set(found) == within or row["city"] == "Rome"
+                checked += 1
+    assert checked > OVER_TIME

@@ -29,7 +29,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made.run("stream_reads_job.py", "", CONF)
     places = [place for name in TABLES for place in (*of(made, name), *of(made, f"windows-{name}"))]
     places += [place for place, _ in of_function(made)]
-    forward = {
+    forward: dict[str, tuple[str, str | None, str]] = {
         place: (place, None, "forward")
         for recipe in recipes(made)
         if recipe.output.path is not None and "/of-" in recipe.output.path and not recipe.opaque()
@@ -37,7 +37,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
         for file in source.files
         for place in [f"{file.path.removeprefix('file:')}#0"]
     }
-    made.ask({place: (place, None, "backward") for place in places} | forward)
+    backward: dict[str, tuple[str, str | None, str]] = {
+        place: (place, None, "backward") for place in places
+    }
+    made.ask(backward | forward)
     return made
 
 

@@ -1,11 +1,15 @@
 """What follows from Spark's reports of micro-batches."""
 
 import json
+from datetime import datetime, timedelta, timezone
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes import stream_reports
+from lineage_emitter.dataframes.stream_reports import Known, LatestTimes, Progress
 
 
 def progress(**changes: Any) -> Progress:
@@ -81,3 +85,51 @@ def test_late_rows_count_where_groups_lack_them() -> None:
     known = Known()
     known.add(0, progress(numInputRows=0), is_first=True, late_count=False)
     assert known.late_rows == "it is not known whether rows of batch 0 were dropped as late"
+
+
+def of_times(latest_us: int | None) -> Progress:
+    """The report of a batch whose latest row is of a time, as Spark writes it; None: it has no rows."""
+    if latest_us is None:
+        return progress(sources=[])
+    at = datetime(1970, 1, 1, tzinfo=timezone.utc) + timedelta(milliseconds=latest_us // 1000)
+    text = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    return progress(eventTime={"watermark": "2026-11-28T14:00:00.000Z", "max": text})
+
+
+@given(
+    st.lists(st.one_of(st.none(), st.integers(-10_000, 10_000)), max_size=30),
+    st.lists(st.integers(-10_000, 12_000), min_size=1, max_size=5),
+    st.sets(st.integers(0, 29)),
+    st.sampled_from([4, 10_000]),
+)
+def test_batches_that_are_too_old_have_no_row_behind_a_time(
+    times: list[int | None], asked: list[int], unreported: set[int], most: int
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(stream_reports, "TIMES_MAX", most)
+        latest = LatestTimes()
+        for number, time in enumerate(times):
+            latest.add(number, None if number in unreported else of_times(time))
+        for since in sorted(asked):
+            first = latest.first_behind(since)
+            old = [time for time in times[:first] if time is not None]
+            assert all(time <= since for time in old)
+            assert not unreported & set(range(first))
+            if most > len(times) and first < len(times):
+                # No more than a millisecond is given away.
+                time = times[first]
+                assert first in unreported or (time is not None and time > since - 1000)
+        assert latest.first_behind(min(asked) - 1) == 0
+
+
+@pytest.mark.parametrize("text", ["1492-10-12T00:00:00.000Z", "+12026-01-01T00:00:00.000Z", ""])
+def test_times_that_are_not_certain_say_nothing(text: str) -> None:
+    times = LatestTimes()
+    times.add(0, progress(eventTime={"max": text}))
+    assert times.first_behind(1 << 62) == 0
+
+
+def test_batches_that_were_not_seen_may_have_any_rows() -> None:
+    times = LatestTimes()
+    times.add(2, of_times(5))
+    assert times.first_behind(1 << 62) == 0

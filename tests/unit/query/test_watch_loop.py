@@ -137,7 +137,7 @@ def test_a_job_that_ends_without_the_operator_was_not_watched(tmp_path: Path) ->
 
 def test_of_a_row_of_a_frame_what_traces_it_is_said_at_once(tmp_path: Path) -> None:
     watched = Watched(tmp_path, WatchRequest("f1", "total > 1", 1_000), [NODE])
-    facts = {"text": None, "made_from": [], "superset": False}
+    facts: dict[str, Any] = {"text": None, "made_from": [], "superset": False}
     watched.hits.write(facts | {"row": "k=a b,total=2"})
     watched.hits.write(facts | {"row": ""})
     watched.step()

@@ -12,18 +12,23 @@ import java.util.Set;
 import org.apache.hadoop.fs.FileStatus;
 import org.apache.hadoop.fs.FileSystem;
 import org.apache.hadoop.fs.Path;
+import org.apache.spark.sql.catalyst.expressions.Add;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
+import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.KnownNullable;
 import org.apache.spark.sql.catalyst.expressions.LessThanOrEqual;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PreciseTimestampConversion;
 import org.apache.spark.sql.catalyst.expressions.UnixMicros;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
+import org.apache.spark.sql.catalyst.plans.logical.Expand;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -237,6 +242,100 @@ public class StreamPlans {
             scala.Option.apply(null),
             new ListBuffer().toList()));
     return new Project(columns.toList(), below);
+  }
+
+  /**
+   * By how many microseconds the time of a row may lie before that of a group of an aggregate (see `isTimed`) that it is in, where Spark
+   * reports the latest time of each batch's rows: its only stream has passed its only watermark by then. null: that is not known.
+   */
+  public Long before(LogicalPlan plan, LogicalPlan timed) throws Exception {
+    List marks = new ArrayList();
+    collectMarks(plan, marks);
+    if (marks.size() != 1 || streams(plan).size() != 1) {
+      return null;
+    }
+    LogicalPlan mark = (LogicalPlan) marks.get(0);
+    Attribute time = (Attribute) mark.getClass().getMethod("eventTime", new Class[0]).invoke(mark, new Object[0]);
+    Attribute key = timeKey((Aggregate) timed);
+    if (time.dataType() instanceof StructType) {
+      return null;
+    }
+    if (key.exprId().equals(time.exprId())) {
+      return Long.valueOf(0);
+    }
+    List windows = new ArrayList();
+    collectDefined((LogicalPlan) timed.children().head(), key, windows);
+    long longest = -1;
+    for (int i = 0; i < windows.size(); i++) {
+      Long length = lengthOf((Expression) windows.get(i), time);
+      if (length == null) {
+        return null;
+      }
+      longest = Math.max(longest, length.longValue());
+    }
+    return longest < 0 ? null : Long.valueOf(longest);
+  }
+
+  private static void collectMarks(LogicalPlan plan, List found) {
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      collectMarks((LogicalPlan) below.next(), found);
+    }
+    if (isMark(plan)) {
+      found.add(plan);
+    }
+  }
+
+  /** What a column is computed as, where a node below computes it: one expression, or several that a row is computed by in turn. */
+  private static void collectDefined(LogicalPlan plan, Attribute key, List found) {
+    if (plan instanceof Project) {
+      scala.collection.Iterator columns = ((Project) plan).projectList().iterator();
+      while (columns.hasNext()) {
+        Object column = columns.next();
+        if (column instanceof Alias && ((Alias) column).exprId().equals(key.exprId())) {
+          found.add(((Alias) column).child());
+          return;
+        }
+      }
+    }
+    if (plan instanceof Expand) {
+      int place = -1;
+      for (int i = 0; i < plan.output().size(); i++) {
+        if (((Attribute) plan.output().apply(i)).exprId().equals(key.exprId())) {
+          place = i;
+        }
+      }
+      scala.collection.Iterator rows = ((Expand) plan).projections().iterator();
+      while (place >= 0 && rows.hasNext()) {
+        found.add(((scala.collection.Seq) rows.next()).apply(place));
+      }
+      if (!found.isEmpty()) {
+        return;
+      }
+    }
+    if (plan.children().size() == 1) {
+      collectDefined((LogicalPlan) plan.children().head(), key, found);
+    }
+  }
+
+  /** The length of a window of time, in microseconds, that Spark computes of a column; null: it is none. */
+  private static Long lengthOf(Expression window, Attribute time) {
+    if (!(window instanceof CreateNamedStruct) || window.children().size() != 4 || window.references().size() != 1) {
+      return null;
+    }
+    Attribute of = (Attribute) window.references().toSeq().apply(0);
+    Object end = window.children().apply(3);
+    while (end instanceof KnownNullable || end instanceof PreciseTimestampConversion) {
+      end = ((Expression) end).children().head();
+    }
+    if (!of.exprId().equals(time.exprId()) || !(end instanceof Add)) {
+      return null;
+    }
+    Object length = ((Add) end).right();
+    if (!(length instanceof Literal) || !(((Literal) length).value() instanceof Long)) {
+      return null;
+    }
+    return (Long) ((Literal) length).value();
   }
 
   /** The folders that a plan reads beside its streams, each once; an empty text for what is read otherwise. */

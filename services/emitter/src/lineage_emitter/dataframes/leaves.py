@@ -173,13 +173,14 @@ class PlanLeaves:
         if not iceberg.is_table(tree.java):
             return None
         source = part_of(self._parts, tree.java.table())
-        if source is None and (read is None or self._tables.parts):
-            # Which snapshot a batch read beside its streams is not known.
-            return None
-        try:
-            source = source or iceberg.source(self._spark, tree.java, read)
-        except iceberg.UnknownSnapshotError as problem:
-            return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
+        if source is None:
+            if read is None or self._tables.parts:
+                # Which snapshot a batch read beside its streams is not known.
+                return None
+            try:
+                source = iceberg.source(self._spark, tree.java, read)
+            except iceberg.UnknownSnapshotError as problem:
+                return self._add(OpaqueNode(columns, "Iceberg table", str(problem), ()))
         names = {name for name, _ in source.columns()}
         if any(column.name not in names for column in columns):
             why = "columns that tell where a row stands"

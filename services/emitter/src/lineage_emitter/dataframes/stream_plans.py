@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 SEPARATOR = "\u0001"
 FILES_MAX = 1_000
-"""Files of all batches so far, which the recipe of a batch with state names."""
+"""Files of all batches that the rows of one may be made of, which its recipe names where it has state."""
 OTHER_STREAM = "a stream of other than files, topics of Kafka and tables of Delta Lake and Iceberg"
 UNKNOWN_OFFSETS = "a stream whose offsets are not known"
 Ranges: TypeAlias = Sequence[tuple[Any, Offsets]]
@@ -131,11 +131,12 @@ def plan_of_batch(
     watermarks: Watermarks,
     seen: SeenTopics,
     beside: Sequence[tuple[Any, Any]] = (),
+    behind: Callable[[int], Any | None] = lambda _: None,
 ) -> BatchPlan:
     """The plan of the rows that a batch gave to its sink, over the files that its streams' logs name, and the offsets of topics.
 
     An aggregate by event time gives a group when it is due, made of rows of this and all earlier batches. It is the batch query over
-    all of them, of which the groups are taken that are due in this batch. Rows that were dropped as late belong to groups that were due before
+    all of them (but those that are known to be too old for it), of which the groups are taken that are due in this batch. Rows that were dropped as late belong to groups that were due before
     (see `QueryRun.drops_none_of_due_groups`). Other state: see `stream_state`.
 
     Args:
@@ -145,6 +146,8 @@ def plan_of_batch(
         watermarks: Of the batch.
         seen: Topics, before the batch read them.
         beside: Other leaves of the plan, with what the batch read of them (Spark's objects).
+        behind: Gives where, in the only stream of a query (one of files), a batch begins before which all rows are older than a time in microseconds
+            since 1970 (Spark's object); None: at the beginning.
 
     Raises:
         UntracedBatchError: it may hold other state, or reads other than files, or its files are no longer what they were.
@@ -155,9 +158,15 @@ def plan_of_batch(
     states = states_of(rows, str(execution.outputMode().toString()), watermarks)
     streams = execution.sources()
     parts = _parts_of(states)
+    beginning = None
+    if len(states) == len(offsets) == 1 and str(streams.apply(0).toString()).startswith(_FILES):
+        oldest_us = states[0].oldest_us(rows, watermarks)
+        beginning = None if oldest_us is None else behind(oldest_us)
     reads: dict[str, list[StreamRead]] = {}
     for part in parts:
-        ranges = [(streams.apply(n), of_stream.of(part)) for n, of_stream in enumerate(offsets)]
+        ranges = [
+            (streams.apply(n), of_stream.of(part, beginning)) for n, of_stream in enumerate(offsets)
+        ]
         # Rows of earlier batches were read sooner.
         known = seen if part == NEW else seen.before(None)
         reads[part] = [_read_of_stream(spark, leaf, ranges, known) for leaf in listed(leaves)]
@@ -189,7 +198,7 @@ def _parts_of(states: Sequence[State]) -> tuple[str, ...]:
 def _check_file_count(kind: str, reads: Iterable[Sequence[StreamRead]]) -> None:
     count = sum(len(source.files) for part in reads for source in _sources_of(part))
     if count > FILES_MAX:
-        reason = f"its batches have read {count:,} files so far, more than {FILES_MAX:,}"
+        reason = f"its rows may be made of those of {count:,} files, more than {FILES_MAX:,}"
         raise UntracedBatchError(kind, reason)
 
 

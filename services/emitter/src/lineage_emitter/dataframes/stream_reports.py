@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import threading
+from collections import deque
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta, timezone
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lineage_emitter.dataframes.delta import Versions
+
+_BEGINNING = datetime(1970, 1, 1, tzinfo=timezone.utc)
+_CERTAIN_MS = (datetime(1600, 1, 1, tzinfo=timezone.utc) - _BEGINNING) // timedelta(milliseconds=1)
+TIMES_MAX = 10_000
+"""Of a query; of more, two batches each are taken for one."""
+_NEVER_MS = -(1 << 63)
+"""Of a batch without rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +27,8 @@ class Progress:
     """What Spark reports of a batch that it has run.
 
     ``began_at``: in unix seconds. ``has_run``: whether tasks of it are known to have run, which a sink that has the batch
-    already spares. ``has_input``: whether its streams gave anything.
+    already spares. ``has_input``: whether its streams gave anything. ``latest_ms``: the latest event time of its rows, in ms since 1970, rounded down;
+    None: it is not known, or it has no rows.
     """
 
     number: int
@@ -26,6 +37,7 @@ class Progress:
     has_input: bool
     watermark: str
     late: int
+    latest_ms: int | None = None
 
     @classmethod
     def of(cls, text: str) -> Progress:
@@ -34,7 +46,7 @@ class Progress:
         states = report.get("stateOperators", ())
         return cls(
             number=int(report["batchId"]),
-            began_at=datetime.fromisoformat(report["timestamp"].replace("Z", "+00:00")).timestamp(),
+            began_at=_time_of(report["timestamp"]).timestamp(),
             has_run=any(
                 int(count)
                 for count in (
@@ -48,7 +60,83 @@ class Progress:
             ),
             watermark=str(report.get("eventTime", {}).get("watermark", "")),
             late=sum(int(state.get("numRowsDroppedByWatermark", 0)) for state in states),
+            latest_ms=_latest_in(report.get("eventTime", {})),
         )
+
+
+def _latest_in(times: Mapping[str, str]) -> int | None:
+    """The latest event time of a report, in ms since 1970; None: it has none that is certain."""
+    try:
+        latest = _ms_of(times["max"])
+    except (KeyError, ValueError):
+        return None
+    # Spark writes older ones by another calendar.
+    return latest if latest >= _CERTAIN_MS else None
+
+
+def _ms_of(text: str) -> int:
+    """A time as Spark reports it, in ms since 1970."""
+    return (_time_of(text) - _BEGINNING) // timedelta(milliseconds=1)
+
+
+def _time_of(text: str) -> datetime:
+    return datetime.fromisoformat(text.replace("Z", "+00:00"))
+
+
+@dataclass(slots=True)
+class LatestTimes:
+    """The latest event times of the rows of batches, one after the other: so it is known which batches can't have a row of some time or later.
+
+    One thread adds batches, another one asks.
+    """
+
+    _of_batches: deque[tuple[int, int | None]] = field(default_factory=deque)
+    """From ``_first`` on: the last of some batches, and their latest time, in ms; None: not known."""
+    _first: int = 0
+    """The first batch that may have rows behind ``_since_us``."""
+    _since_us: int | None = None
+    _next: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def add(self, number: int, progress: Progress | None) -> None:
+        """A batch was run."""
+        latest = None if progress is None else progress.latest_ms
+        if latest is None and progress is not None and not progress.has_input:
+            latest = _NEVER_MS
+        with self._lock:
+            if number != self._next:
+                # Of those between them nothing is known.
+                self._of_batches.append((number - 1, None))
+            self._next = number + 1
+            self._of_batches.append((number, latest))
+            if len(self._of_batches) > TIMES_MAX:
+                self._of_batches = deque(self._by_two())
+
+    def _by_two(self) -> Iterator[tuple[int, int | None]]:
+        times = list(self._of_batches)
+        for (number, first), (last, second) in zip_longest(
+            times[::2], times[1::2], fillvalue=(-1, _NEVER_MS)
+        ):
+            latest = None if first is None or second is None else max(first, second)
+            yield max(number, last), latest
+
+    def first_behind(self, since_us: int) -> int:
+        """The first batch that may have rows whose time is behind ``since_us``, in microseconds since 1970.
+
+        What is forgotten on the way is known no more: for an earlier time than before it is the very first batch.
+        """
+        with self._lock:
+            if self._since_us is not None and since_us < self._since_us:
+                return 0
+            self._since_us = since_us
+            while self._of_batches:
+                number, latest = self._of_batches[0]
+                # Rounded down: a row may be later by less than a millisecond.
+                if latest is None or (latest + 1) * 1000 > since_us:
+                    break
+                self._of_batches.popleft()
+                self._first = number + 1
+            return self._first
 
 
 @dataclass(slots=True)
@@ -62,7 +150,7 @@ class Known:
     ``run_problem``: why it is not known by which plan rows of earlier batches came into the state; empty: by this run's.
     ``late_problem``: why rows of earlier batches may lack in groups that are due, which were dropped as late; empty: none do.
     ``late_rows``: why any rows may have been dropped as late; empty: none were.
-    ``versions``: what tables of Delta Lake had, by path, before the batch began.
+    ``versions``: what tables of Delta Lake had, by path, before the batch began. ``times``: of its rows, up to this batch.
     """
 
     first: int | None = None
@@ -74,6 +162,7 @@ class Known:
     late_problem: str = ""
     late_rows: str = ""
     versions: Versions = field(default_factory=dict)
+    times: LatestTimes = field(default_factory=LatestTimes)
 
     def add(
         self, number: int, progress: Progress | None, *, is_first: bool, late_count: bool

@@ -73,11 +73,11 @@ class Offsets:
         """Whether the batch read nothing of the stream."""
         return self.end is None or self.start_text == self.end_text
 
-    def of(self, rows: str) -> Offsets:
-        """Those of ``NEW``, ``OLD`` or ``ALL`` rows, where these are of a batch."""
+    def of(self, rows: str, beginning: Any | None = None) -> Offsets:
+        """Those of ``NEW``, ``OLD`` or ``ALL`` rows, where these are of a batch. ``beginning``: where those before begin; None: with the first."""
         if rows == NEW:
             return self
-        return replace(self, start=None, end=self.start if rows == OLD else self.end)
+        return replace(self, start=beginning, end=self.start if rows == OLD else self.end)
 
 
 def offsets_of_batch(log: Any, number: int) -> tuple[Offsets, ...] | None:
@@ -175,6 +175,16 @@ class State:
 
     def _parts_of(self, spark: SparkSession, side: Any, rows: Rows) -> Any:
         return _java_list(spark, [rows(side, part) for part in (NEW, OLD, ALL)])
+
+    def oldest_us(self, plan: Any, watermarks: Watermarks) -> int | None:
+        """The time behind which all rows are that groups by event time are made of, which are due in a batch, in microseconds since 1970.
+
+        ``plan``: the whole one (Spark's object). None: that is not known.
+        """
+        if not self.is_timed or _plans().isOfSessions(self.node):
+            return None
+        length = _plans().before(plan, self.node)
+        return None if length is None else watermarks.before * 1000 - int(length)
 
     def ends(self, rows: Rows) -> Any | None:
         """The ends of the windows of each row that groups by event time are made of (Spark's object); None: it has none."""

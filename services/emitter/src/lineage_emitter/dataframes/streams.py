@@ -39,7 +39,7 @@ from lineage_emitter.dataframes.stream_plans import (
     split,
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
-from lineage_emitter.dataframes.stream_reports import Known, Progress
+from lineage_emitter.dataframes.stream_reports import TIMES_MAX, Known, Progress
 from lineage_emitter.dataframes.stream_sinks import (
     FOREACH_BATCH,
     StreamSink,
@@ -111,6 +111,8 @@ class QueryRun:
         self.windows: str | None = None
         """The recipe that gives the ends of the windows of each row; empty: there is none; None: not yet."""
         self._sent_windows = False
+        self._starts: dict[int, Any | None] = {}
+        """Where batches begin in the query's only stream (Spark's objects), as long as later ones may have rows of them."""
         self._last_end = -1, ""
         """The batch that was last looked at, and where it ends in the query's only stream."""
         self._firsts: dict[int, tuple[str, bool]] = {}
@@ -300,13 +302,15 @@ class QueryRun:
         noted_since, self._noted_since = self._noted_since, None
         try:
             versions = self._tables.look_in(spark, self._execution.logicalPlan())
+            offsets = self._offsets(number, known)
             batch_plan = plan_of_batch(
                 spark,
                 self._execution,
-                self._offsets(number, known),
+                offsets,
                 self._watermarks(number, known if earlier is None else earlier.known),
                 self._seen.before(None if progress is None else progress.began_at),
                 self._tables.changed(spark, known.versions, versions),
+                lambda since_us: self._start_behind(since_us, number, offsets[0].start, known),
             )
             sources = batch_plan.sources
             tables = Tables(versions, {}, topics=batch_plan.topics, parts=batch_plan.parts)
@@ -415,6 +419,25 @@ class QueryRun:
             replace(offsets, first_end_text=text, is_first_own=is_own)
             for offsets, (text, is_own) in zip(found, firsts, strict=True)
         )
+
+    def _start_behind(
+        self, since_us: int, number: int, start: Any | None, known: Known
+    ) -> Any | None:
+        """Where a batch begins, ``number`` at the latest, before which all rows are older than a time (Spark's object); None: there is none.
+
+        ``start``: where the batch itself begins.
+        """
+        starts = self._starts
+        starts[number] = start
+        first = min(known.times.first_behind(since_us), number)
+        begins = max((at for at in starts if at <= first), default=None)
+        if begins is None:
+            return None
+        kept = [at for at in starts if at >= begins]
+        # Of many, every second will do: more is read then.
+        kept = kept[::2] if len(kept) > TIMES_MAX else kept
+        self._starts = {at: starts[at] for at in kept}
+        return starts[begins]
 
     def _only_offsets(self, number: int) -> tuple[str, str]:
         """Where a batch begins and ends in the one stream that the query reads, as JSON; empty: before all that it gave."""

@@ -267,6 +267,7 @@ class Streams:
         late_count = not watched.query.drops_none_of_due_groups
         is_first = watched.last is None
         watched.known.add(number, progress, is_first=is_first, late_count=late_count)
+        watched.known.times.add(number, progress)
         watched.last = number
         watched.unsaid.append(number)
         if watched.query.has_function:
