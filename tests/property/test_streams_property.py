@@ -22,6 +22,7 @@ import pytest
 from lineage.frame_traces import spark_session
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.trace.following import RowTracing
+from lineage_dataframes.trace.warm_up import sample_in
 from lineage_query.follow_events import Ending, Gap, Late, Made, Read
 from lineage_query.followed import FollowedFile
 from lineage_query.following import Follow
@@ -31,7 +32,7 @@ from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.drawn import drawn
-from tests.support.job_runs import STORE, run_captured, stored, verify, write_job
+from tests.support.job_runs import STORE, ask, run_captured, stored, verify, write_job
 
 QUERIES = ("select", "explode", "join", "union", "parted", "function", "windows")
 ASKED = 4
@@ -232,6 +233,10 @@ def check_followed(
     url = f"sqlite:///{folder / STORE}"
     feed = MessageFeed(folder / ".lineage/spool", lambda: open_store(url))
     with spark_session() as spark:
+        recipe, sample = sample_in(folder)
+        warmed = RowTracing(lambda: spark, RowReader(None), sample).rows(recipe)
+        assert [row.place for row in warmed.rows] == [f"{folder / 'sample.json'}:2"], warmed
+        assert not warmed.reasons
         tracing = RowTracing(lambda: spark, RowReader(None), parse_location(source))
         follow = Follow(FollowedFile(parse_location(source).path), tracing)
         events = [
@@ -268,6 +273,9 @@ def check_followed(
         is_late = any(isinstance(event, Late) for event in events)
         assert (ending is Ending.DONE) == (bool(expected) or is_late), (case, source)
         assert not (expected and is_late)
+        answer = ask(folder, Direction.FORWARD, source)
+        said = [warning for warning in answer.warnings if "given before" in warning]
+        assert len(said) == is_late, (case, source, answer.warnings)
     else:
         assert (ending is Ending.DONE) == (case.query != "join"), (case, follow.open_reasons())
 

@@ -16,10 +16,12 @@ import typer
 from lineage.background_process import StartedSpark
 from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
+from lineage_core.contract.stream_progress import ID_CHARS
 from lineage_core.errors import LineageError
 from lineage_dataframes.trace.followed_rows import target_of
-from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp, documents_of
-from lineage_query.follow_events import Done, Event, Gap, Late, Made, Read
+from lineage_dataframes.trace.following import FollowedRows, RowTracing, documents_of
+from lineage_dataframes.trace.warm_up import WarmUp
+from lineage_query.follow_events import Done, Event, Gap, Late, Made, Read, late_text
 from lineage_query.followed import parse_followed
 from lineage_query.following import Follow
 from lineage_query.following_loop import POLL_S, FollowLoop, Note, Waiting
@@ -28,9 +30,6 @@ from lineage_query.rows.reader import RowReader
 from lineage_store.lake.address import is_lake
 from lineage_store.port import GraphStore
 from lineage_store.url import index_folder, is_embedded, open_store, spool_of
-
-ID_CHARS = 8
-"""Of a query's id, for people."""
 
 
 def follow_rows(url: str, place: str, wait_s: float, *, where: str = "", as_json: bool) -> bool:
@@ -59,7 +58,9 @@ def follow_rows(url: str, place: str, wait_s: float, *, where: str = "", as_json
         feed = MessageFeed(spool, lambda: _opened(url), is_shared=not is_embedded(url))
         try:
             target = target_of(named, lambda work: work(spark.session()))
-            warm_up = WarmUp(lambda place: RowTracing(spark.session, reader, place), target.place)
+            warm_up = WarmUp(
+                lambda place: RowTracing(spark.session, reader, place), target.place, Path(folder)
+            )
             follow = Follow(target.followed, RowTracing(spark.session, reader, target.place))
             loop = FollowLoop(follow, feed, wait_s, warm_up.take, target.look)
             _run(loop, printer, warm_up)
@@ -173,9 +174,8 @@ def _text(event: Event[FollowedRows]) -> str:
     match event:
         case Read(batch):
             return f"lineage: batch {batch.number} of query {batch.query[:ID_CHARS]} has read it"
-        case Late(batch, count):
-            windows = "1 window was" if count == 1 else f"{count} windows were"
-            return f"lineage: late in batch {batch.number} of query {batch.query[:ID_CHARS]}: {windows} given before"
+        case Late():
+            return f"lineage: {late_text(event)}"
         case Gap(query, reason):
             return f"lineage: query {query[:ID_CHARS]}: {reason}"
         case Done(query, reason):

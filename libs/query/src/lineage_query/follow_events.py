@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Generic, Protocol, TypeVar
 
+from lineage_core.contract.stream_progress import ID_CHARS
 from lineage_core.recipe.document import Recipe, StreamBatch
 
 Rows_co = TypeVar("Rows_co", covariant=True)
@@ -63,6 +64,13 @@ class Late:
 
     batch: StreamBatch
     count: int
+
+
+def late_text(event: Late) -> str:
+    """That rows were late, for people."""
+    windows = "1 window was" if event.count == 1 else f"{event.count} windows were"
+    query = event.batch.query[:ID_CHARS]
+    return f"late in batch {event.batch.number} of query {query}: {windows} given before"
 
 
 @dataclass(frozen=True, slots=True)

@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from lineage_dataframes.trace.followed_rows import Place
-    from lineage_dataframes.trace.following import FollowedRows, RowTracing, WarmUp
+    from lineage_dataframes.trace.following import FollowedRows, RowTracing
+    from lineage_dataframes.trace.warm_up import WarmUp
 
 Result = TypeVar("Result")
 FOLLOWED_MAX = 8
@@ -146,7 +147,7 @@ class _Following(EventStream):
     def _begin(self) -> FollowLoop[FollowedRows]:
         """Look up what is followed, which may need Spark."""
         from lineage_dataframes.trace.followed_rows import target_of
-        from lineage_dataframes.trace.following import WarmUp
+        from lineage_dataframes.trace.warm_up import WarmUp
 
         lineages = self._lineages
         until = self._until

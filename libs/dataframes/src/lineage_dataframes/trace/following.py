@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
 from typing import Any
@@ -13,9 +11,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
-from lineage_core.contract.message import Recipe as RecipeMessage
-from lineage_core.contract.message import Stream
-from lineage_core.errors import LineageError
 from lineage_core.recipe.document import Recipe, Source
 from lineage_dataframes.errors import FramesError, RefusedError
 from lineage_dataframes.sources.file_changes import check_local, local_path
@@ -24,24 +19,20 @@ from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.trace.allowed import check_recipe_allowed
 from lineage_dataframes.trace.answers import EQUAL_IN_COMPUTED_VALUES, EQUAL_OUTPUT_ROWS
-from lineage_dataframes.trace.followed_rows import Place, rows_at, warm_places
+from lineage_dataframes.trace.followed_rows import Place, rows_at
 from lineage_dataframes.trace.forward import ForwardRows, trace_forward
 from lineage_dataframes.trace.rows import (
     find_in_output,
     output_of,
 )
 from lineage_dataframes.trace.session import translate_spark_errors
-from lineage_query.follow_events import Done, Event, Gap, Late, Made, Tracing
+from lineage_query.follow_events import Done, Event, Gap, Late, Made
 from lineage_query.following_loop import Note, Waiting
-from lineage_query.message_feed import Item
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import shown_path
 
 ROWS_MAX = 1_000
 """Rows of one batch that are listed."""
-WARM_S = 0.5
-WARM_RUNS_MAX = 20
-"""The first trace of a Spark took 30 s of the processor, the fifth 2.0 s, the twentieth 1.2 s, beside other work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,62 +137,6 @@ class RowTracing:
         return FollowedRows(
             (*rows, *others.rows)[:ROWS_MAX], len(standing.places) + others.count, reasons
         )
-
-
-class WarmUp:
-    """Traces a row of what the latest batch has read, whichever it is, and forgets the answer: to be run while rows are waited for.
-
-    The first traces of a Spark that has just started take some ten times as long as those after them.
-
-    Args:
-        tracing_of: computes the rows of a place.
-        place: what is followed: the like of it is traced.
-    """
-
-    def __init__(self, tracing_of: Callable[[Place], Tracing[FollowedRows]], place: Place) -> None:
-        self._tracing_of = tracing_of
-        self._place = place
-        self._recorded: RecipeMessage | None = None
-        self._committed: RecipeMessage | None = None
-        self._runs_left = WARM_RUNS_MAX
-
-    def take(self, item: Item) -> None:
-        """Take the next message: the latest batch that is committed is traced."""
-        if isinstance(item, RecipeMessage):
-            self._recorded = item
-        elif isinstance(item, Stream) and item.state == "batch":
-            self._committed = self._recorded
-
-    @property
-    def is_due(self) -> bool:
-        """Whether there is a batch to trace, and traces are not known to be quick."""
-        return self._committed is not None and self._runs_left > 0
-
-    def run(self) -> None:
-        """Trace once more, unless that is quick by now. May run beside what takes messages."""
-        committed = self._committed
-        if committed is None or not self._runs_left:
-            return
-        self._runs_left -= 1
-        started = time.monotonic()
-        # What can't be traced is of no concern here.
-        with suppress(LineageError):
-            recipe = Recipe.from_json(committed.recipe)
-            places = list(warm_places(recipe, self._place))
-            if recipe.batch is None or not places:
-                self._committed = None
-                return
-            self._trace(recipe, places)
-            if time.monotonic() - started < WARM_S:
-                self._runs_left = 0
-
-    def _trace(self, recipe: Recipe, places: Sequence[Place]) -> None:
-        *some, last = places
-        for place in some:
-            with suppress(LineageError):
-                self._tracing_of(place).rows(recipe)
-                return
-        self._tracing_of(last).rows(recipe)
 
 
 def documents_of(event: Event[FollowedRows] | Note | Waiting) -> list[dict[str, Any]]:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import SparkSession
 
-from lineage_core.tracing.trace_result import TraceError
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.trace.crossing import DataFrameCrossing
+from lineage_dataframes.trace.late_rows import late_rows
 from lineage_dataframes.trace.session import translate_spark_errors
 from lineage_dataframes.trace.steps import narrow
 from lineage_query.answers import Answer
@@ -49,5 +52,9 @@ def trace_recipe_row(
             answer = crossing.answer_values(recipe_place, recipe_place.valued)
         else:
             answer = crossing.answer_row(recipe_place)
+            if query.direction is Direction.FORWARD and not recipe_place.files:
+                app, location = recipe_place.app, recipe_place.location
+                late = late_rows(lambda: spark, store, reader, app, location, key)
+                answer = replace(answer, warnings=(*answer.warnings, *late))
         answer = crossing.mark_answer(answer)
     return narrow(answer, query, store.graph(recipe_place.app), recipe_place.nodes)
