@@ -166,7 +166,6 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
     source = tmp_path / "in.csv"
     source.write_text("".join(f"{key},{value}\n" for key, value in cells))
     read = spark.read.schema("k string, v int").csv(str(source))
-    plus = F.udf(lambda value: value + 1, "int")
     sums = {
         key: sum(value + 1 for k, value in cells if k == key and value + 1 != 3)
         for key in {k for k, _ in cells}
@@ -183,7 +182,7 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
             WatchRequest("aggregate", slower_than_s=1.0),
         ]
         with watched(folder, requests) as reports:
-            frame = read.select("k", plus("v").alias("w")).where("w <> 3").repartition(3)
+            frame = read.select("k", (F.col("v") + 1).alias("w")).where("w <> 3").repartition(3)
             frame = frame.groupBy("k").agg(F.sum("w").alias("total"))
             frame.write.parquet(str(tmp_path / "out"))
             fulfilling, breaking, of_record, missing, slow = reports

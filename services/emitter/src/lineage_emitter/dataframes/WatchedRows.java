@@ -126,7 +126,7 @@ public class WatchedRows {
 
   /** A plan as it is without what the rule put in. */
   public LogicalPlan plain(LogicalPlan plan) {
-    return rule.plain(plan);
+    return Watching.plain(plan);
   }
 
   /** The operators that an action has, as lines of JSON: number, name, operator, line of the program. */
@@ -297,7 +297,7 @@ public class WatchedRows {
       return false;
     }
 
-    LogicalPlan plain(LogicalPlan plan) {
+    static LogicalPlan plain(LogicalPlan plan) {
       if (isWatch(plan)) {
         return plain(((Filter) plan).child());
       }
@@ -723,7 +723,7 @@ public class WatchedRows {
     }
 
     private static String quoted(String text) {
-      boolean isPlain = !text.isEmpty() && text.indexOf(',') < 0 && text.indexOf('"') < 0 && text.indexOf('=') < 0 && text.trim().equals(text);
+      boolean isPlain = !text.isEmpty() && text.indexOf(',') < 0 && text.indexOf('"') < 0 && text.indexOf('=') < 0 && text.indexOf('#') < 0 && text.trim().equals(text);
       return isPlain ? text : "\"" + text.replace("\"", "\"\"") + "\"";
     }
 

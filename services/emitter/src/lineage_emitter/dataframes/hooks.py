@@ -280,7 +280,9 @@ def _describe_call(
             session.watched_rows.install(frame.sparkSession, settings)
             reads_iceberg = iceberg.is_used(settings) and not _uses_own_snapshots(running)
             reads = (iceberg.read_now(frame),) if reads_iceberg else ()
-            listed, of_topics = catalog.listed(frame), topics.read_now(frame)
+            is_planned = _uses_own_snapshots(running)
+            with contextlib.nullcontext() if is_planned else session.watched_rows.pause():
+                listed, of_topics = catalog.listed(frame), topics.read_now(frame)
             return ActionCall(frame, target, settings, listed, reads, of_topics, watched)
     except Exception as problem:
         _record_unreadable(session, running, problem)
