@@ -9,6 +9,7 @@ from contextlib import nullcontext
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import pytest
 from hypothesis import given
