@@ -65,9 +65,9 @@ def test_threads_that_note_at_once_compile_what_they_need_once(
     monkeypatch.setattr(plan_text, "_compiled", {})
     made: list[str] = []
 
-    def make(gateway: Any, name: str, loader: Any) -> object:
+    def make(gateway: Any, name: str, loader: Any) -> tuple[object, object]:
         made.append(name)
-        return object()
+        return object(), object()
 
     slow = Gate(make)
     monkeypatch.setattr(plan_text, "_compile", slow)
