@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
+from weakref import WeakValueDictionary
 
 import numpy as np
 import pandas as pd
@@ -13,8 +16,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_arrays import ArrayLineageError, Recording, UntracedError
-from lineage_arrays.operators import OperatorGraph
+from lineage_arrays import ArrayLineageError, Recording, UntracedError, carrying
+from lineage_arrays.libraries import black_box
+from lineage_arrays.operators import Operator, OperatorGraph
 from lineage_arrays.saved import parse_address, store_recording, trace_back, trace_forward
 from lineage_core.answers import ANSWERS, Answer, CollectedAnswer, LinkedRows
 from lineage_core.contract.collected import CollectedRows
@@ -222,6 +226,130 @@ def test_an_array_from_outside_may_hold_rows(tmp_path: Path) -> None:
         assert trace_forward(store, parse_address("apart[1]")).complete
         gaps = [reason for reason in verdict_of(store, app).reasons if "toPandas" in str(reason)]
     assert len(gaps) == 1
+
+
+def _written(array: Any, value: Any) -> Any:
+    copy = array + 0
+    copy[1] = value
+    return copy
+
+
+def _added(array: Any, value: Any) -> Any:
+    copy = array.copy()
+    copy += value
+    return copy
+
+
+class Scale(Operator):
+    def __init__(self, factor: Any) -> None:
+        super().__init__()
+        self.factor = factor
+
+    def run(self, *inputs: Any, modes: Any) -> Any:
+        return inputs[0] * self.factor
+
+
+GIVEN = np.array([0.5, 1.5, 2.5])
+"""What an action gave the program, as values of its own."""
+ROW = pickle.loads(pickle.dumps((0.75, 300, "xx")))
+TAKING: dict[str, tuple[Callable[[Any, Any], Any], bool]] = {
+    "an array": (lambda flow, a: a * GIVEN, True),
+    "a column": (lambda flow, a: a * pd.Series(GIVEN).to_numpy(), True),
+    "a number of it": (lambda flow, a: a + GIVEN[1], True),
+    "a number of Python": (lambda flow, a: a + ROW[0], True),
+    "what is computed with it": (lambda flow, a: a + ROW[0] * 2, True),
+    "a list": (lambda flow, a: np.add(a, [ROW[1], ROW[1], 1]), True),
+    "a list of a function": (lambda flow, a: np.dot(a, [ROW[1], 1, ROW[1]]), True),
+    "in a list": (lambda flow, a: np.concatenate([a, GIVEN]), True),
+    "an option": (lambda flow, a: np.average(a, weights=GIVEN), True),
+    "written": (lambda flow, a: _written(a, GIVEN[1]), True),
+    "added": (lambda flow, a: _added(a, GIVEN), True),
+    "by a black box": (lambda flow, a: black_box(lambda x, y: x * y)(a, GIVEN), True),
+    "in an operator": (lambda flow, a: flow.run(Scale(GIVEN), a), True),
+    "numbers in code": (lambda flow, a: a * 0.5 + 2 - 1e300, False),
+    "a list in code": (lambda flow, a: np.convolve(a, [0.25, 0.5, 0.25], mode="same"), False),
+    "an operator of a number in code": (lambda flow, a: flow.run(Scale(2.5), a), False),
+    "places and axes": (lambda flow, a: np.transpose(a.reshape((3, 1))[1:, [0]], (1, 0)), False),
+    "written in code": (lambda flow, a: _written(a, 0.5), False),
+    "rows by their places": (lambda flow, a: a[np.array([2, 0])], False),
+    "named": (lambda flow, a: a * flow.source("weights", GIVEN, apart=True), False),
+    "nothing": (lambda flow, a: np.cumsum(a), False),
+}
+
+
+@pytest.mark.parametrize("way", TAKING)
+def test_values_that_calls_take_may_be_rows(way: str) -> None:
+    take, may_be = TAKING[way]
+    recording = Recording()
+    array = recording.source("a", np.arange(3.0))
+    before = take(recording, array) if way != "named" else array
+    assert recording.back(before).complete
+    ANSWERS.note("DataFrame.toPandas at job.py:7")
+    after = take(recording, array)
+    for trace in (recording.back(after), recording.forward("a", after)):
+        assert trace.complete is not may_be
+        assert may_be is any("toPandas at job.py:7 gave" in one for one in trace.incomplete_reasons)
+
+
+def test_which_rows_are_taken_is_told_of_choices() -> None:
+    recording = Recording()
+    array = recording.source("a", np.arange(3.0))
+    ANSWERS.note("DataFrame.toPandas at job.py:7")
+    taken = array[np.array([2, 0])]
+    assert recording.back(taken, 0).complete
+    assert not recording.back(taken, 0, choices=True).complete
+    assert not recording.forward("a", taken, choices=True).complete
+
+
+def test_texts_that_calls_take_may_be_rows() -> None:
+    recording = Recording()
+    texts = recording.source("texts", np.array(["a", "b"]))
+    ANSWERS.note("collect at job.py:7")
+    assert not recording.back(np.strings.add(texts, ROW[2])).complete
+    assert recording.back(np.strings.add(texts, "xx")).complete
+    # Python has one object for each text of one character.
+    assert not recording.back(np.strings.add(texts, ROW[2][0])).complete
+
+
+def test_values_that_calls_took_stay_doubtful_when_they_are_stored(tmp_path: Path) -> None:
+    recording = Recording()
+    array = recording.source("a", np.arange(3.0))
+    ANSWERS.note("DataFrame.toPandas at job.py:7")
+    recording.output("product", array * GIVEN)
+    recording.output("half", array[np.array([2, 0])] * 0.5)
+    url = f"sqlite:///{tmp_path / 'lineage.db'}"
+    app = store_recording(recording, "program", url)
+    with open_store(url) as store:
+        assert not trace_back(store, parse_address("product[1]")).complete
+        assert trace_back(store, parse_address("half[1]")).complete
+        gaps = [reason for reason in verdict_of(store, app).reasons if "toPandas" in str(reason)]
+    assert len(gaps) == 1
+
+
+@pytest.mark.parametrize("way", ["an array", "numbers in code"])
+def test_values_that_another_process_took_may_be_rows(way: str) -> None:
+    take, may_be = TAKING[way]
+    recording = Recording()
+    array = recording.source("a", np.arange(3.0))
+    for noted in (False, True):
+        if noted:
+            ANSWERS.note("collect at job.py:7")
+        sent = pickle.dumps(array)
+        with patch.multiple(carrying, _homes=WeakValueDictionary(), _away=WeakValueDictionary()):
+            came = pickle.dumps(take(None, pickle.loads(sent)))
+        assert recording.back(pickle.loads(came)).complete is not (noted and may_be)
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_operators_of_a_graph_may_hold_rows(apart: bool) -> None:
+    graph = OperatorGraph()
+    scaled = graph.add(Scale(GIVEN), graph.source("values"))
+    assert graph.run({"values": [1.0, 2.0, 3.0]}).back(scaled, 0).complete
+    ANSWERS.note("collect at job.py:7")
+    version = graph.run({"values": [1.0, 2.0, 3.0]}, apart=apart)
+    trace = version.back(scaled, 0)
+    assert trace.complete is apart
+    assert any("Scale" in one for one in trace.incomplete_reasons) is not apart
 
 
 def test_sources_of_a_graph_may_hold_rows() -> None:

@@ -86,8 +86,16 @@ def test_a_row_that_came_twice_as_one_object_is_refused() -> None:
     row = (1, 2.0)
     rows = [row, (2, 2.0), row]
     answers.keep_list(rows, answer_of(3))
-    assert "several times" in str(answers.find(rows))
+    assert "several times" in str(answers.find(rows[:2]))
+    assert "several times" in str(answers.find(list(rows)))
     assert isinstance(answers.find(rows[1:2]), Found)
+    # The list itself has each where it came.
+    found = answers.find(rows)
+    assert isinstance(found, Found)
+    assert list(found.positions) == [0, 1, 2]
+    rows.reverse()
+    rows[0], rows[1] = rows[1], rows[0]
+    assert "several times" in str(answers.find(rows))
 
 
 @pytest.mark.parametrize("value", [7, "text", True, None, ()])
@@ -119,6 +127,62 @@ def test_answers_of_too_many_rows_go_oldest_first(monkeypatch: pytest.MonkeyPatc
     huge = rows_of(6)
     answers.keep_list(huge, answer_of(6))
     assert isinstance(answers.find(huge), str)
+
+
+@pytest.mark.parametrize(
+    "value", ["x" * 1000, b"x" * 1000, ["x" * 1000], {"x": ("x" * 1000,)}, ((("x" * 1000,),),)]
+)
+def test_answers_of_too_many_bytes_go_oldest_first(
+    value: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers = Answers()
+    lists = [[(at, value) for at in range(4)] for _ in range(3)]
+    size = module._size_of(lists[0])
+    assert size > 4000
+    monkeypatch.setattr(module, "BYTES_KEPT_MAX", 2 * size + 100)
+    for rows in lists:
+        answers.keep_list(rows, answer_of(4))
+    assert [isinstance(answers.find(rows), Found) for rows in lists] == [False, True, True]
+    huge = [(at, value) for at in range(12)]
+    answers.keep_list(huge, answer_of(12))
+    assert isinstance(answers.find(huge), str)
+    assert isinstance(answers.find(lists[2]), Found)
+
+
+def test_lists_are_not_kept_without_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "LISTS_KEPT_MAX", 2)
+    answers = Answers()
+    rows = rows_of(3)
+    for kept in (rows, [], []):
+        answers.keep_list(kept, answer_of(len(kept)))
+    assert len(answers._kept.lists) == 2
+    assert isinstance(answers.find(rows), str)
+
+
+def test_lists_are_kept_while_somebody_may_ask() -> None:
+    answers = Answers()
+    assert not answers.wanted
+    one, other = Table([]), Table([])
+    answers.want(one)
+    answers.want(other)
+    rows = rows_of(3)
+    answers.keep_list(rows, answer_of(3))
+    del one
+    gc.collect()
+    assert answers.wanted
+    assert isinstance(answers.find(rows), Found)
+    del other
+    gc.collect()
+    assert not answers.wanted
+    assert isinstance(answers.find(rows), str)
+    # Whoever is gone since another program began takes nothing from that.
+    early = Table([])
+    answers.want(early)
+    answers.reset()
+    answers.keep_list(rows, answer_of(3))
+    del early
+    gc.collect()
+    assert isinstance(answers.find(rows), Found)
 
 
 class Table:

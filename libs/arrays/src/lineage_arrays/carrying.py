@@ -36,6 +36,7 @@ class CarriedNode:
     name: str
     call_site: str
     constants: bool
+    may_hold: str
     decided_axes: frozenset[int]
     edges: tuple[tuple[int, Mapping, str], ...]
 
@@ -57,6 +58,11 @@ class AwayWorkflow(Workflow):
         self._process = uuid.uuid4().hex
         self._numbers = itertools.count()
         self._known: WeakValueDictionary[Origin, Node] = WeakValueDictionary()
+
+    @property
+    def rows_before(self) -> str:
+        """This process does not know; the recording's does, where the array comes home."""
+        return "an action"
 
     def check_leak(self, how: str) -> None:
         """Refuse that values leave: as plain values they would go on to other tasks, and the recording would not know.
@@ -141,6 +147,7 @@ def carried(flow: Workflow, node: Node) -> Carried:
                 one.name,
                 one.call_site,
                 one.constants,
+                one.may_hold,
                 one.decided_axes,
                 tuple(
                     (places[edge.node.number], edge.mapping, edge.superset)
@@ -189,6 +196,7 @@ def arrived(what: Carried) -> tuple[Workflow, Node]:
                         name=one.name,
                         call_site=one.call_site,
                         constants=one.constants,
+                        may_hold=flow.rows_before if one.may_hold else "",
                         origin=one.origin,
                         decided_axes=one.decided_axes,
                     )

@@ -52,6 +52,11 @@ def _as_it_is(node: Node, operand: int, mapping: Mapping) -> Mapping:
     return mapping
 
 
+def takes_places_alone(node: Node) -> bool:
+    """Whether values without lineage that a node takes are places of cells: ``x[places]`` is made of the cells there."""
+    return node.operator == "getitem"
+
+
 @dataclass
 class _Remarks:
     superset: dict[str, None] = field(default_factory=dict)
@@ -69,22 +74,24 @@ class _Remarks:
             self.chosen[where] = None
         return edge.mapping
 
-    def entering(self, node: Node, leaks: list[str]) -> None:
-        """Records that values without lineage took part in a node: they may be values that left the workflow before."""
+    def entering(self, node: Node, leaks: list[str], choices: bool) -> None:
+        """Records that values without lineage took part in a node: they may be values that left the workflow before, or rows that an action gave."""
         if node.constants and node.after_leaks:
             leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
             self.incomplete[
                 f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {leak_sites}"
             ] = None
-        if node.may_hold:
+        if node.may_hold and (choices or not takes_places_alone(node)):
+            where = f"{node.name or node.operator} at {node.call_site}"
+            what = "comes from outside" if node.name else "takes values without lineage"
             self.incomplete[
-                f"{node.name} at {node.call_site} comes from outside; before, {node.may_hold} gave rows: they may be in it"
+                f"{where} {what}; before, {node.may_hold} gave rows: they may be in it"
             ] = None
 
-    def leaking_into(self, nodes: Iterable[Node], leaks: list[str]) -> None:
+    def leaking_into(self, nodes: Iterable[Node], leaks: list[str], choices: bool) -> None:
         """Records where values that left the workflow may have come back: as constants, or among an array from outside."""
         for node in nodes:
-            self.entering(node, leaks)
+            self.entering(node, leaks, choices)
             if node.name and node.after_leaks:
                 leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
                 self.incomplete[
@@ -138,7 +145,7 @@ def backward(
         if node.number in ends:
             continue
         if node_cells:
-            remarks.entering(node, flow.leaks)
+            remarks.entering(node, flow.leaks, choices)
         for operand, edge in enumerate(node.inputs):
             # Even where there is nothing to add, the edge may make the answer a superset.
             mapping = remarks.crossing(node, edge, choices) if node_cells else edge.mapping
@@ -193,7 +200,7 @@ def forward(
                     target_cells = target_cells | mapping.forward(reached[edge.node.number])
         reached[number] = target_cells
     remarks.leaking_into(
-        (flow.nodes[number] for number in sorted(_before(flow, target))), flow.leaks
+        (flow.nodes[number] for number in sorted(_before(flow, target))), flow.leaks, choices
     )
     return remarks.trace({target.name or target.operator: reached[target.number]})
 

@@ -16,6 +16,7 @@ from lineage_arrays.binding import bind_file, write_frame
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
 from lineage_arrays.collecting import collected_values, is_given
+from lineage_arrays.constants import attributes, rows_in
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import read_arrays
 from lineage_arrays.formats.names import array_name, grows, is_numpy, split_name
@@ -44,7 +45,7 @@ class Recording:
     """
 
     def __init__(self) -> None:
-        ANSWERS.wanted = True
+        ANSWERS.want(self)
         self.flow = Workflow()
         self._sources: dict[str, Operand] = {}
 
@@ -72,7 +73,7 @@ class Recording:
             # Where its rows can't be traced it is as any array after an action.
             with suppress(LineageError):
                 return self.rows_of(name, values)
-        may_hold = "" if apart else ANSWERS.latest
+        may_hold = "" if apart else self.flow.rows_before
         return self._source(name, values.copy(order="K"), may_hold)
 
     def rows_of(
@@ -142,8 +143,15 @@ class Recording:
         ran = run_operator(operator, operands, strategies or default_of(operator))
         name = operator.name or type(operator).__name__
         axes = decided_axes(operator, ran.output)
+        may_hold = rows_in(self.flow, attributes(operator))
         return TracedArray(
-            self.flow, ran.output, name, ran.inputs, constants=True, decided_axes=axes
+            self.flow,
+            ran.output,
+            name,
+            ran.inputs,
+            constants=True,
+            decided_axes=axes,
+            may_hold=may_hold,
         )
 
     def load(self, name: str | os.PathLike[str]) -> Any:

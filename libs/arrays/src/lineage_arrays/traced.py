@@ -6,7 +6,6 @@ import operator
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from copy import copy
-from types import EllipsisType
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from numpy.lib.mixins import NDArrayOperatorsMixin
 from lineage_arrays import sharing
 from lineage_arrays.binding import write_frame
 from lineage_arrays.calls import (
-    LISTS,
     Call,
     Result,
     Results,
@@ -26,6 +24,7 @@ from lineage_arrays.calls import (
     plain,
 )
 from lineage_arrays.carrying import Carried, arrived, carried, origin_of
+from lineage_arrays.constants import constants_of, leaves
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import SAVING, save_arrays
 from lineage_arrays.functions.points import check_points
@@ -165,7 +164,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 Input(part.operand, cell_by_cell(part.operand.current.shape, shape), part.superset)
                 for part in inputs
             ]
-        self.become(fresh, list(inputs), ufunc.__name__, _has_constants(call))
+        self.become(fresh, list(inputs), ufunc.__name__, **constants_of(self.flow, call))
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> AnyArray:
         self.flow.leak("np.asarray")
@@ -180,16 +179,16 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
     # Writes.
 
     def become(
-        self, new: AnyArray, inputs: list[Input], operator_name: str, constants: bool
+        self, new: AnyArray, inputs: list[Input], operator_name: str, **constants: Any
     ) -> None:
         """Take new values, and let every array over the same memory see them."""
         if self.is_number:
             raise TypeError("a number can't be written to")
         with sharing.writing:
-            self._become(new, inputs, operator_name, constants=constants)
+            self._become(new, inputs, operator_name, constants)
 
     def _become(
-        self, new: AnyArray, inputs: list[Input], operator_name: str, *, constants: bool
+        self, new: AnyArray, inputs: list[Input], operator_name: str, constants: dict[str, Any]
     ) -> None:
         sharing.check_hidden(self)
         if not is_apart(self.current):
@@ -201,7 +200,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         peers = sharing.others(self)
         seeing = [(peer, _current_state(peer)) for peer in peers if sharing.overlap(peer, old)]
         value, views = sharing.rewritten(self, new, peers)
-        node = self.flow.add(operator_name, value, inputs, constants=constants, before=self.node)
+        node = self.flow.add(operator_name, value, inputs, before=self.node, **constants)
         sharing.move([self, *peers], [value, *views])
         self.node = node
         for peer, old_peer in seeing:
@@ -216,7 +215,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             inputs = written(old_array, index, new)
             call = Call(operator.setitem, (index, new), {})
             check_followed(call, inputs)
-            self.become(fresh, inputs, "setitem", _has_constants(call))
+            self.become(fresh, inputs, "setitem", **constants_of(self.flow, call))
 
     @staticmethod
     def _written_by(func: Callable[..., Any], args: Any, kwargs: Any) -> TracedArray:
@@ -599,7 +598,7 @@ def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> Tra
     value = result.value
     # Universal functions give new arrays.
     if type(call.function) is not np.ufunc:
-        for leaf in _leaves((*call.args, *call.kwargs.values())):
+        for leaf in leaves((*call.args, *call.kwargs.values())):
             if isinstance(leaf, np.ndarray) and sharing.owner(value) is sharing.owner(leaf):
                 # The program may write to the array that it passed.
                 value = value.copy()
@@ -608,50 +607,6 @@ def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> Tra
         value,
         name,
         result.inputs,
-        constants=_has_constants(call),
+        **constants_of(flow, call),
         decided_axes=result.decided_axes,
-    )
-
-
-def _leaves(argument: Any) -> list[Any]:
-    leaves: list[Any] = []
-    _add_leaves(argument, leaves)
-    return leaves
-
-
-def _add_leaves(argument: Any, leaves: list[Any]) -> None:
-    if isinstance(argument, LISTS):
-        for part in argument:
-            _add_leaves(part, leaves)
-    elif isinstance(argument, slice):
-        leaves += (argument.start, argument.stop, argument.step)
-    else:
-        leaves.append(argument)
-
-
-_NUMBERS = (int, float, complex, np.generic, np.ndarray)
-_NO_VALUES = (Operand, EllipsisType, type(None))
-_NO_VALUES_OF_FUNCTIONS = (*_NO_VALUES, type, np.dtype, type(np._NoValue))
-_NO_OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
-
-
-def _has_constants(call: Call) -> bool:
-    """Whether values without lineage took part in a call."""
-    if isinstance(call.function, np.ufunc) or call.function is operator.setitem:
-        # Each argument is a value, also a truth value or a text.
-        if any(not isinstance(leaf, _NO_VALUES) for leaf in _leaves(call.args)):
-            return True
-    else:
-        # What may be a value of the program: no array of the workflow, type or mode.
-        for leaf in _leaves(call.args):
-            if isinstance(leaf, str):
-                if any(operand.current.dtype.kind in "US" for operand in operands(call.args)):
-                    return True
-            elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS):
-                return True
-    if not call.kwargs:
-        return False
-    options = [value for key, value in call.kwargs.items() if key not in _NO_OPTIONS]
-    return any(
-        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in _leaves(options)
     )

@@ -19,6 +19,7 @@ import numpy.typing as npt
 from lineage_arrays.cells import Shape
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.mappings import Mapping, axes_behind
+from lineage_core.answers import ANSWERS
 from lineage_core.contract.collected import CollectedRows
 
 AnyArray = npt.NDArray[Any]
@@ -131,7 +132,8 @@ class Node:
     decided_axes: frozenset[int] = NO_AXES
     """Axes whose lengths values decided, as that of ``x[x > 0]``."""
     may_hold: str = ""
-    """Of an array from outside: which action of a captured engine had given the program rows before, which may be in it."""
+    """Which action of a captured engine had given the program rows before, which may be in an array from outside, or among the values that came
+    without lineage."""
 
 
 @dataclass(frozen=True)
@@ -214,7 +216,7 @@ class Workflow:
             constants: whether values without lineage took part.
             decided_axes: axes whose lengths the call decided by values.
             before: the array before it was written to, which keeps its shape.
-            may_hold: of an array from outside, as in :class:`Node`.
+            may_hold: as in :class:`Node`.
 
         Raises:
             ArrayLineageError: an input belongs to another workflow.
@@ -265,6 +267,11 @@ class Workflow:
         """The node that all processes know by an origin; None: it is not here yet."""
         process, number = origin
         return self.nodes[number] if process == self.identity else self._came.get(origin)
+
+    @property
+    def rows_before(self) -> str:
+        """Which action of a captured engine gave the program rows last; empty: none did."""
+        return ANSWERS.latest
 
     def check_leak(self, how: str) -> None:
         """Whether values may leave the workflow here: another process refuses it.

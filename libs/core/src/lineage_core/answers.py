@@ -5,9 +5,12 @@ Whoever captures actions keeps their answers here, and libraries that compute wi
 
 from __future__ import annotations
 
+import operator
+import sys
 import threading
 import weakref
 from abc import ABC, abstractmethod
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,6 +20,12 @@ from lineage_core.contract.collected import CollectedRows
 
 ROWS_KEPT_MAX = 1_000_000
 """Rows of answers in lists that are kept, at most; those of the oldest answers go first."""
+BYTES_KEPT_MAX = 512 << 20
+"""Bytes of these rows, at most, by an estimate."""
+LISTS_KEPT_MAX = 4096
+"""Such lists, at most."""
+_SAMPLED = 64
+"""Rows of a list whose size is looked at."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +110,7 @@ class _KeptList:
     given: list[Any]
     records: tuple[Any, ...]
     answer: Answer
+    size: int
     _places: dict[int, int] | None = None
 
     @property
@@ -116,6 +126,12 @@ class _KeptList:
         """Which records a list has, where these are the very objects that were given; None: others are among them."""
         if not values:
             return () if values is self.given else None
+        if id(values[0]) not in self.places:
+            return None
+        is_unchanged = values is self.given and len(values) == len(self.records)
+        if is_unchanged and all(map(operator.is_, values, self.records)):
+            # Also where several of its rows are one object.
+            return range(len(values)) if all(map(_has_identity, values)) else None
         found = [self.places.get(id(value)) for value in values]
         positions = [position for position in found if position is not None]
         is_all = len(positions) == len(values) and all(map(_has_identity, values))
@@ -127,10 +143,45 @@ def _has_identity(value: Any) -> bool:
     return isinstance(value, float) or (isinstance(value, tuple) and bool(value))
 
 
+def _size_of(records: Sequence[Any]) -> int:
+    """Bytes of records, by a sample of them; texts and the like in it are counted once for each."""
+    sample = records[:: max(1, len(records) // _SAMPLED)]
+    return sum(map(_bytes_of, sample)) * len(records) // len(sample) if sample else 0
+
+
+def _bytes_of(value: Any, depth: int = 4) -> int:
+    size = sys.getsizeof(value)
+    if depth and isinstance(value, tuple | list | set | frozenset | dict):
+        parts = (*value, *value.values()) if isinstance(value, dict) else value
+        size += sum(_bytes_of(part, depth - 1) for part in parts)
+    return size
+
+
+class _KeptLists:
+    """Answers in lists, the oldest first."""
+
+    def __init__(self) -> None:
+        self.lists: deque[_KeptList] = deque()
+        self._rows = 0
+        self._bytes = 0
+
+    def add(self, kept: _KeptList) -> None:
+        self.lists.append(kept)
+        self._rows += len(kept.records)
+        self._bytes += kept.size
+        while (
+            self._rows > ROWS_KEPT_MAX
+            or self._bytes > BYTES_KEPT_MAX
+            or len(self.lists) > LISTS_KEPT_MAX
+        ):
+            oldest = self.lists.popleft()
+            self._rows -= len(oldest.records)
+            self._bytes -= oldest.size
+
+
 class Answers:
     """The answers of a process. Thread-safe.
 
-    ``wanted``: something may ask for the rows of answers that come from now on, so these are kept.
     ``latest``: the latest action that gave the program anything; empty: none did.
     """
 
@@ -143,10 +194,26 @@ class Answers:
     def reset(self) -> None:
         """Forget all: another program begins."""
         with self._lock:
-            self.wanted = False
             self.latest = ""
-            self._lists: list[_KeptList] = []
+            self._wanting: set[weakref.ref[Any]] = set()
+            self._kept = _KeptLists()
             self._objects: dict[int, tuple[weakref.ref[Any], Answer]] = {}
+
+    def want(self, asker: object) -> None:
+        """Keep answers from now on, while something is there that may ask for their rows."""
+        self._wanting.add(weakref.ref(asker, self._forget_asker))
+
+    @property
+    def wanted(self) -> bool:
+        """Whether something may ask for the rows of answers that come from now on."""
+        return bool(self._wanting)
+
+    def _forget_asker(self, asker: weakref.ref[Any]) -> None:
+        # It may come while this very thread holds the lock: it takes none.
+        if asker in self._wanting:
+            self._wanting.discard(asker)
+            if not self._wanting:
+                self._kept = _KeptLists()
 
     def note(self, what: str) -> None:
         """An action has given the program something."""
@@ -164,14 +231,12 @@ class Answers:
             self._local.linking = before
 
     def keep_list(self, given: list[Any], answer: Answer) -> None:
-        """Keep an answer that is a list."""
-        if len(given) > ROWS_KEPT_MAX:
+        """Keep an answer that is a list, until there are too many, or nothing is left that may ask for it."""
+        size = _size_of(given)
+        if len(given) > ROWS_KEPT_MAX or size > BYTES_KEPT_MAX:
             return
         with self._lock:
-            self._lists.append(_KeptList(given, tuple(given), answer))
-            total = sum(len(kept.records) for kept in self._lists)
-            while total > ROWS_KEPT_MAX:
-                total -= len(self._lists.pop(0).records)
+            self._kept.add(_KeptList(given, tuple(given), answer, size))
 
     def keep_object(self, given: Any, answer: Answer) -> None:
         """Keep an answer that is one object, as long as the program has it."""
@@ -211,7 +276,7 @@ class Answers:
 
     def _find_list(self, given: list[Any]) -> Found | str:
         with self._lock:
-            newest_first = self._lists[::-1]
+            newest_first = list(reversed(self._kept.lists))
         for kept in newest_first:
             positions = kept.positions_of(given)
             if positions is None:

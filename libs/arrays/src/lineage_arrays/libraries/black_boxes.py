@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.calls import name_of, operands, replaced
+from lineage_arrays.constants import rows_in
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import AllToAll
 from lineage_arrays.traced import TracedArray, flow_of
@@ -59,6 +60,7 @@ class _Called:
             Operand(self.flow, operand.node, operand.current) for operand, _ in self.taken
         ]
         self.plain: list[tuple[AnyArray, bytes]] = []
+        self.may_hold = rows_in(self.flow, [*args, *kwargs.values()])
         self.made: dict[int, TracedArray] = {}
 
         def given(leaf: Any) -> Any:
@@ -84,7 +86,9 @@ class _Called:
             self.flow.leak(self.name)
         for operand, copy in written:
             assert isinstance(operand, TracedArray)
-            operand.become(copy.copy(order="K"), self._inputs(copy), self.name, constants=True)
+            new = copy.copy(order="K")
+            inputs = self._inputs(copy)
+            operand.become(new, inputs, self.name, constants=True, may_hold=self.may_hold)
         return outcome
 
     def _check_apart(self, written: Sequence[tuple[Operand, AnyArray]]) -> None:
@@ -121,6 +125,7 @@ class _Called:
                 self._inputs(value),
                 constants=True,
                 decided_axes=all_axes(value),
+                may_hold=self.may_hold,
             )
         return self.made[id(leaf)]
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from lineage_arrays.calls import operands, plain, value_of
 from lineage_arrays.cells import Shape
+from lineage_arrays.constants import rows_in
 from lineage_arrays.errors import UntracedError
 from lineage_arrays.mappings import Gather, Mapping, SamePositions
 from lineage_arrays.traced import TracedArray, flow_of
@@ -71,13 +72,15 @@ def _is_copy(value: AnyArray, array: TracedArray) -> bool:
 
 def _gathered(name: str, arrays: Any, value: AnyArray) -> TracedArray:
     """Arrays at their places in nested lists. ``value``: the whole, which may have more axes before."""
-    inputs, has_numbers = [], False
+    inputs, numbers = [], list[Any]()
     for place, leaf in _leaves(arrays, ()):
         if isinstance(leaf, Operand):
             inputs.append(Input(leaf, _at(place, leaf.current.shape, value.shape)))
         else:
-            has_numbers = True
-    return TracedArray(flow_of(list(operands(arrays))), value, name, inputs, constants=has_numbers)
+            numbers.append(leaf)
+    flow = flow_of(list(operands(arrays)))
+    may_hold = rows_in(flow, [numbers])
+    return TracedArray(flow, value, name, inputs, constants=bool(numbers), may_hold=may_hold)
 
 
 def _leaves(arrays: Any, place: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], Any]]:

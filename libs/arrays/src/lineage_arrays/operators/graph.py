@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from lineage_arrays.cells import Cells
+from lineage_arrays.constants import attributes, rows_in
 from lineage_arrays.errors import ArrayLineageError, ModeError
 from lineage_arrays.mappings import Choice, Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
@@ -47,7 +48,6 @@ from lineage_arrays.workflow import (
     Workflow,
     all_axes,
 )
-from lineage_core.answers import ANSWERS
 
 
 @dataclass(frozen=True, eq=False)
@@ -130,7 +130,7 @@ class OperatorGraph:
             strategies: how the lineage of a step is stored; None: by the plan that `LINEAGE_ARRAYS_PLAN` names. A step of which neither says
                 anything is stored by its mapping functions where it has some, else not at all: a query runs the step again. The
                 steps of functions have none.
-            apart: of the sources, as in :meth:`lineage_arrays.recording.Recording.source`.
+            apart: of the sources and of what operators hold, as in :meth:`lineage_arrays.recording.Recording.source`.
 
         Raises:
             ArrayLineageError: a source is missing, a function returns something else than a traced array, or the plan can't be read.
@@ -150,7 +150,10 @@ class OperatorGraph:
                 how = chosen.get(step, default_of(step.operator))
                 ran = run_operator(step.operator, operands, how)
                 axes = decided_axes(step.operator, ran.output)
-                node = flow.add(step.name, ran.output, ran.inputs, decided_axes=axes)
+                may_hold = "" if apart else rows_in(flow, attributes(step.operator))
+                node = flow.add(
+                    step.name, ran.output, ran.inputs, decided_axes=axes, may_hold=may_hold
+                )
                 arrays[step] = Operand(flow, node, ran.output)
                 times = self._times.setdefault(step, StepTimes())
                 runs[node.number] = StepRun(
@@ -163,7 +166,7 @@ class OperatorGraph:
             else:
                 value = np.array(sources[step.name])
                 value.flags.writeable = False
-                may_hold = "" if apart else ANSWERS.latest
+                may_hold = "" if apart else flow.rows_before
                 node = flow.add("source", value, name=step.name, may_hold=may_hold)
                 arrays[step] = Operand(flow, node, value)
         return Version(flow, arrays, runs)

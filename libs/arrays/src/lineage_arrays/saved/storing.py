@@ -14,6 +14,7 @@ from typing import Protocol
 
 from lineage_arrays.errors import RecordingError
 from lineage_arrays.operators.costs import Costs, packed_costs
+from lineage_arrays.querying import takes_places_alone
 from lineage_arrays.saved.document import pack_workflow
 from lineage_arrays.workflow import ArrayFile, Node, Output, Workflow
 from lineage_core.codec.zstd import compress
@@ -187,13 +188,18 @@ def _sources_above(flow: Workflow, node: Node, sources: Collection[int]) -> set[
 
 def _gaps(flow: Workflow, app: str) -> Iterator[Unknown]:
     """Where values came into the workflow that may have left it before, or that may be rows of an engine that is captured."""
-    holding = [node for node in flow.nodes if node.may_hold]
-    for node in holding[:GAPS_MAX]:
+    holding = {
+        (node.name, node.operator, node.call_site): node.may_hold
+        for node in flow.nodes
+        if node.may_hold and not takes_places_alone(node)
+    }
+    for (name, operator, site), given in list(holding.items())[:GAPS_MAX]:
+        what = f"{name} comes from outside" if name else f"{operator} takes values without lineage"
         yield Unknown(
             app=app,
-            what=f"{node.name} comes from outside"[:TEXT_MAX],
-            reason=f"it may hold rows that {node.may_hold} gave before"[:TEXT_MAX],
-            call_site=node.call_site[:TEXT_MAX],
+            what=what[:TEXT_MAX],
+            reason=f"it may hold rows that {given} gave before"[:TEXT_MAX],
+            call_site=site[:TEXT_MAX],
         )
     places: dict[tuple[str, str], int] = {}
     for node in flow.nodes:
