@@ -47,6 +47,45 @@ def pandas() -> Any:
     return kept(pd.DataFrame({"key": [1, 2, 3], "x": [0.5, 1.5, 1.5]}))
 
 
+def _replaced(values: Callable[[Any], Any], column: str = "key") -> Callable[[Any], Any]:
+    return lambda frame: frame.__setitem__(column, values(frame[column]))
+
+
+CHANGES: dict[str, Callable[[Any], Any]] = {
+    "a number for a text": lambda frame: frame.__setitem__("text", [1, "1", None, "é"]),
+    "a truth value for a number": lambda frame: frame.loc.__setitem__((0, "mixed"), True),
+    "an equal text": lambda frame: frame.iloc.__setitem__((3, 1), "é" * len(frame["text"][3])),
+    "the other way": _replaced(lambda column: column[::-1].to_numpy().copy()),
+    "equal values": _replaced(lambda column: column.to_numpy() + 0),
+    "gone and there again": lambda frame: frame.insert(0, "key", frame.pop("key").tolist()),
+    "texts the other way": _replaced(lambda column: column[::-1].to_numpy().copy(), "same"),
+}
+
+
+@pytest.mark.parametrize("way", ["nothing", *CHANGES])
+def test_a_frame_whose_values_look_alike_is_another_one(way: str) -> None:
+    same = "".join(["x", "y"])
+    frame = pd.DataFrame(
+        {"key": [1, 2, 2, 1], "text": ["1", "1", None, "".join(["é", "é"])], "mixed": [1, True, 2.0, "1"], "same": [same] * 4}
+    ).astype({"text": object, "same": object})  # fmt: skip
+    kept(frame, list(frame.columns))
+    frame.describe(), frame.sort_values("key"), frame.to_numpy(), repr(frame), frame.copy()
+    CHANGES.get(way, len)(frame)
+    recording = Recording()
+    if way == "nothing":
+        assert recording.rows_of("table", frame, ["key"]).current.tolist() == [[1], [2], [2], [1]]
+        return
+    with pytest.raises(ArrayLineageError, match="has been changed since"):
+        recording.rows_of("table", frame, ["key"])
+
+
+@pytest.mark.parametrize("value", [[1], np.array([1]), {"a": 1}, ([1],)])
+def test_a_frame_with_what_may_be_written_to_is_refused(value: Any) -> None:
+    frame = kept(pd.DataFrame({"key": [1], "x": pd.Series([value], dtype=object)}))
+    with pytest.raises(ArrayLineageError, match="has been changed since"):
+        Recording().rows_of("table", frame, ["key"])
+
+
 STEPS: dict[str, Callable[[Any], Any]] = {
     "nothing": lambda frame: None,
     "read": lambda frame: frame.sort_values("x") + 1,
@@ -101,6 +140,41 @@ def test_a_table_of_arrow_is_linked() -> None:
         Recording().rows_of("x", table.slice(1))
     with pytest.raises(UntracedError, match="NULL"):
         Recording().rows_of("null", kept(pa.table({"key": [1, None], "x": [1, 2]})))
+
+
+WITHOUT_ARRAY: dict[str, tuple[dict[str, Any], str]] = {
+    "times": ({"x": pd.to_datetime(["2020-01-01", "2020-01-02"])}, "datetime64"),
+    "times beside numbers": (
+        {"key": [1, 2], "x": pd.to_datetime(["2020-01-01"] * 2)},
+        "datetime64",
+    ),
+    "differences": ({"x": pd.to_timedelta([1, 2])}, "timedelta64"),
+    "large numbers": ({"key": [1, 2**53 + 1], "x": [0.5, 1.5]}, "rounded"),
+    "large negative numbers": ({"key": [1, -(2**53) - 1], "x": [0.5, 1.5]}, "rounded"),
+}
+
+
+@pytest.mark.parametrize("way", WITHOUT_ARRAY)
+@pytest.mark.parametrize("kind", ["pandas", "arrow", "list"])
+def test_rows_that_an_array_would_change_are_refused(way: str, kind: str) -> None:
+    columns, reason = WITHOUT_ARRAY[way]
+    frame = pd.DataFrame(columns)
+    recording = Recording()
+    if kind == "list":
+        given: Any = list(zip(*(frame[name].tolist() for name in columns), strict=True))
+        ANSWERS.keep_list(given, Linked("collect at job.py:1", tuple(columns)))
+    else:
+        given = kept(frame if kind == "pandas" else pa.Table.from_pandas(frame), list(columns))
+    if kind == "list" and reason != "rounded":
+        reason = "are values of"
+    with pytest.raises(UntracedError, match=reason):
+        recording.rows_of("table", given)
+
+
+def test_large_numbers_stay_as_they_are_where_they_are_no_others() -> None:
+    for columns in ({"key": [1, 2**53 + 1]}, {"key": [1, 2], "x": [0.5, 1e300]}):
+        given = kept(pd.DataFrame(columns), list(columns))
+        np.testing.assert_array_equal(Recording().rows_of("table", given).current, given.to_numpy())
 
 
 def same_type() -> Any:

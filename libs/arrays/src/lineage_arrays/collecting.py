@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import date, time, timedelta
-from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.workflow import AnyArray
-from lineage_core.answers import ANSWERS, Found
+from lineage_core.answers import ANSWERS, Found, is_fixed
 from lineage_core.contract.collected import CollectedRows
 
 WAY_OUT = "select columns of one kind, cast them, and fill in NULLs before"
@@ -46,7 +44,7 @@ def collected_values(name: str, collection: Any, columns: Sequence[str] | None) 
         LineageError: its rows can't be traced.
     """
     if isinstance(collection, list | np.ndarray) or _is_table(collection):
-        return _answered(name, collection, columns)
+        return answered_values(name, collection, columns, _found(name, collection))
     is_frame = hasattr(type(collection), "rdd")
     # All columns of a DataFrame: they tell its rows apart.
     rdd = collection.rdd if is_frame else collection
@@ -70,16 +68,23 @@ def _is_table(collection: Any) -> bool:
     return hasattr(kind, "iloc") or hasattr(kind, "to_pylist")
 
 
-def is_given(array: AnyArray) -> bool:
-    """Whether an array has the memory of what an action gave."""
-    return isinstance(ANSWERS.find(array), Found)
+def answer_of(array: AnyArray) -> Found | None:
+    """The answer whose memory an array has; None: it has none's."""
+    found = ANSWERS.find(array)
+    return None if isinstance(found, str) else found
 
 
-def _answered(name: str, given: Any, columns: Sequence[str] | None) -> Collected:
-    """What :func:`collected_values` gives of an answer."""
+def _found(name: str, given: Any) -> Found:
     found = ANSWERS.find(given)
     if isinstance(found, str):
         raise ArrayLineageError(f"{name!r} has no lineage: {found}; {ANSWERED}")
+    return found
+
+
+def answered_values(
+    name: str, given: Any, columns: Sequence[str] | None, found: Found
+) -> Collected:
+    """What :func:`collected_values` gives of an answer that was found."""
     answer = found.answer
     if found.columns is not None:
         if columns is not None:
@@ -92,7 +97,7 @@ def _answered(name: str, given: Any, columns: Sequence[str] | None) -> Collected
         at = _places_of(_fields_of(given, columns), columns)
     if found.records is None:
         return Collected(answer.link(found.positions).rows, _table_values(name, given, at or []))
-    if not all(map(_is_fixed, given)):
+    if not all(map(is_fixed, given)):
         raise UntracedError(
             f"the rows of {name!r} have lists or other values that the program may have written to",
             "give the RDD or the DataFrame itself, or rows of numbers, truth values or texts",
@@ -130,18 +135,33 @@ def _table_values(name: str, table: Any, at: Sequence[int]) -> AnyArray:
         if any(column.null_count for column in columns):
             raise UntracedError(f"the rows of {name!r} have NULL", WAY_OUT)
         columns = [column.to_numpy() for column in columns]
+    for column in columns:
+        # As lists they would be whole numbers.
+        if column.dtype.kind in "mM":
+            raise UntracedError(f"the rows of {name!r} are values of {column.dtype}", WAY_OUT)
     if all(column.dtype.kind in "biuf" for column in columns):
-        return np.stack(columns, axis=1)
+        values = np.stack(columns, axis=1)
+        if _may_be_rounded(values) and any(
+            column.dtype.kind in "iu" and _may_be_rounded(column.astype(float))
+            for column in columns
+        ):
+            raise UntracedError(_rounded(name), WAY_OUT)
+        return values
     rows = [list(row) for row in zip(*(column.tolist() for column in columns), strict=True)]
     return _array_of(name, rows, (len(at),))
 
 
-_FIXED = (int, float, complex, str, bytes, type(None), Decimal, date, time, timedelta, np.generic)
+_EXACT_MAX = 2**53
+"""Whole numbers from here on are rounded beside floating-point numbers."""
 
 
-def _is_fixed(value: Any) -> bool:
-    """Whether nobody can have written to a value."""
-    return all(map(_is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
+def _may_be_rounded(values: AnyArray) -> bool:
+    """Whether some values are floating-point numbers so large that they may have been other whole numbers."""
+    return values.dtype.kind in "fc" and bool((np.abs(values) >= _EXACT_MAX).any())
+
+
+def _rounded(name: str) -> str:
+    return f"the rows of {name!r} have whole numbers of 2**53 and more beside floating-point numbers, which would be rounded"
 
 
 def _fields_of(records: list[Any], columns: Sequence[str]) -> Sequence[str]:
@@ -186,17 +206,26 @@ def _array_of(name: str, records: list[Any], shape: tuple[int, ...]) -> AnyArray
     # NumPy makes texts of numbers that are beside texts.
     if values.dtype.kind in "SU" and len(set(_types(records))) > 1:
         raise UntracedError(f"the rows of {name!r} are {_types_of(records)}", WAY_OUT)
+    if _may_be_rounded(values) and any(
+        isinstance(value, int | np.integer) and abs(int(value)) >= _EXACT_MAX
+        for value in _inner(records)
+    ):
+        raise UntracedError(_rounded(name), WAY_OUT)
     return values
 
 
+def _inner(records: Sequence[Any]) -> Iterator[Any]:
+    """The values in the records, or in lists that these are."""
+    for record in records:
+        if isinstance(record, list | tuple):
+            yield from _inner(record)
+        else:
+            yield record
+
+
 def _types(records: Sequence[Any]) -> Sequence[str]:
-    """Names of the types of values, in the records or in lists that these are."""
-    inner = [
-        value
-        for record in records
-        for value in (record if isinstance(record, list | tuple) else (record,))
-    ]
-    return list(dict.fromkeys(type(value).__name__ for value in inner))
+    """Names of the types of values."""
+    return list(dict.fromkeys(type(value).__name__ for value in _inner(records)))
 
 
 def _types_of(records: Sequence[Any]) -> str:

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from lineage_arrays.binding import bind_file, write_frame
 from lineage_arrays.calls import operands
 from lineage_arrays.cells import Cells
-from lineage_arrays.collecting import collected_values, is_given
+from lineage_arrays.collecting import Collected, answer_of, answered_values, collected_values
 from lineage_arrays.constants import attributes, rows_in
 from lineage_arrays.errors import ArrayLineageError, UntracedError
 from lineage_arrays.files import read_arrays
@@ -69,10 +69,11 @@ class Recording:
         if any(True for _ in operands(array)):
             raise ArrayLineageError(f"{name!r} is traced: what it was made from would be lost")
         values = array if isinstance(array, np.ndarray) else np.asarray(array)
-        if not apart and is_given(values):
+        answer = None if apart else answer_of(values)
+        if answer is not None:
             # Where its rows can't be traced it is as any array after an action.
             with suppress(LineageError):
-                return self.rows_of(name, values)
+                return self._of_rows(name, answered_values(name, values, None, answer))
         may_hold = "" if apart else self.flow.rows_before
         return self._source(name, values.copy(order="K"), may_hold)
 
@@ -98,11 +99,14 @@ class Recording:
 
         Raises:
             ArrayLineageError: the name is taken, nothing captures the collection, it is not what one action gave, or it has no such columns.
-            UntracedError: the rows make no array of numbers, truth values or texts (NULL, texts beside numbers, other types).
+            UntracedError: the rows make no array of numbers, truth values or texts (NULL, times, texts beside numbers, other types), or whole
+                numbers beside floating-point ones would be rounded.
             LineageError: capture has ended, or rows of the DataFrame can't be traced.
         """
         self._check_name(name)
-        collected = collected_values(name, collection, columns)
+        return self._of_rows(name, collected_values(name, collection, columns))
+
+    def _of_rows(self, name: str, collected: Collected) -> TracedArray:
         traced = self._source(name, collected.values)
         self.flow.rows_collected[traced.node.number] = collected.rows
         if collected.taken is None:

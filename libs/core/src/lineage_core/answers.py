@@ -14,7 +14,11 @@ from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from datetime import date, time, timedelta
+from decimal import Decimal
 from typing import Any, ClassVar
+
+import numpy as np
 
 from lineage_core.contract.collected import CollectedRows
 
@@ -177,6 +181,14 @@ class _KeptLists:
             oldest = self.lists.popleft()
             self._rows -= len(oldest.records)
             self._bytes -= oldest.size
+
+
+_FIXED = (int, float, complex, str, bytes, type(None), Decimal, date, time, timedelta, np.generic)
+
+
+def is_fixed(value: Any) -> bool:
+    """Whether nobody can have written to a value."""
+    return all(map(is_fixed, value)) if isinstance(value, tuple) else isinstance(value, _FIXED)
 
 
 class Answers:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 from pyspark import RDD
@@ -19,7 +18,7 @@ from lineage_emitter.pyspark_parts import records_from_socket
 from lineage_emitter.worker.operators import (
     AllIntoOne,
     Collect,
-    CollectList,
+    CollectWithPartition,
     ConsumingFunction,
     SaveText,
     SinkIntoFunction,
@@ -66,16 +65,19 @@ def collect_rows(rdd: CapturedRDD) -> tuple[CollectedRows, list[Any]]:
     """``collect`` that says where each record was."""
     if rdd.checkpointed_locally:
         sink, by_partition = driver_sinks.collect(rdd)
+        counts = list(map(len, by_partition))
+        records = [record for partition in by_partition for record in partition]
     else:
         sink = rdd.session.nodes.register("sink", "collect", [rdd.node], alias="collect")
-        listed = rdd.pipe_function(CollectList(sink.detail), True, sink).ending(rdd.ctx.serializer)
+        operator = CollectWithPartition(sink.detail)
+        placed = rdd.pipe_function(operator, True, sink).ending(rdd.ctx.serializer)
         with running_action(rdd, "collect", sink), raising_driver_errors(rdd):
-            by_partition = [
-                records for _, records in sorted(RDD.collect(listed), key=itemgetter(0))
-            ]
-    counts = tuple(map(len, by_partition))
-    rows = CollectedRows(rdd.session.app, sink.name, counts)
-    return rows, [record for records in by_partition for record in records]
+            collected = RDD.collect(placed)
+        counts, records = [0] * rdd.getNumPartitions(), []
+        for partition, record in collected:
+            counts[partition] += 1
+            records.append(record)
+    return CollectedRows(rdd.session.app, sink.name, tuple(counts)), records
 
 
 def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:

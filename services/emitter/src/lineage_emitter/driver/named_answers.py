@@ -8,6 +8,8 @@ begin at these, through a recipe that is recorded as that of ``DataFrame.rdd``.
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 import threading
 from array import array
 from collections.abc import Callable, Mapping, Sequence
@@ -17,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from lineage_core.answers import ANSWERS, Answer, LinkedRows
+from lineage_core.answers import ANSWERS, Answer, LinkedRows, is_fixed
 from lineage_core.contract.address import named_space
 from lineage_core.contract.collected import CollectedRows
 from lineage_core.recipe.names import ROW_NAME, TO_RDD
@@ -156,51 +158,117 @@ class RowsOfFrame(Answer):
 
     def __init__(self, what: str, columns: tuple[str, ...]) -> None:
         super().__init__(what, columns)
-        self._state: object = None
+        self._state: FrameState | None = None
 
     def remember(self, given: Any) -> None:
         """Remember what is in a DataFrame of pandas; a table of Arrow is never written to."""
-        self._state = _state_of(given)
+        if hasattr(given, "iloc"):
+            self._state = FrameState(given)
 
     def has_changed(self, given: Any) -> bool:
-        return _state_of(given) != self._state
+        return self._state is not None and not self._state.is_of(given)
 
     def columns_in(self, given: Any, part: Any) -> Sequence[int] | None:
         if not isinstance(part, np.ndarray) or part.dtype.kind not in "biuf" or not part.size:
             return None
         is_pandas = hasattr(given, "iloc")
+        if len(part) != len(given):
+            return None
         places = range(len(self.columns or ()))
         if part.ndim == 2:
             is_all = is_pandas and len(set(given.dtypes)) == 1 and _is_memory_of(given, part)
             return places if is_all else None
         for place in places:
             column = given.iloc[:, place] if is_pandas else given.column(place)
-            if (is_pandas or column.num_chunks == 1) and _is_memory_of(column, part):
+            if _is_of_type(column, part.dtype) and _is_memory_of(column, part):
                 return (place,)
         return None
 
 
+def _is_of_type(column: Any, dtype: np.dtype[Any]) -> bool:
+    """Whether ``to_numpy`` gives a column in a type without a copy, as far as can be said without it."""
+    if not hasattr(column, "num_chunks"):
+        return bool(column.dtype == dtype)
+    names = {"float": "float32", "double": "float64", "halffloat": "float16"}
+    name = str(column.type)
+    return column.num_chunks == 1 and names.get(name, name) == dtype.name
+
+
 def _is_memory_of(columns: Any, part: npt.NDArray[Any]) -> bool:
     """Whether an array is what ``to_numpy`` gave of columns, without a copy."""
-    values = columns.to_numpy()
+    return _is_same_memory(columns.to_numpy(), part)
+
+
+def _is_same_memory(one: npt.NDArray[Any], other: npt.NDArray[Any]) -> bool:
     return bool(
-        values.__array_interface__["data"] == part.__array_interface__["data"]
-        and (values.shape, values.strides, values.dtype) == (part.shape, part.strides, part.dtype)
+        one.__array_interface__["data"][0] == other.__array_interface__["data"][0]
+        and (one.shape, one.strides, one.dtype) == (other.shape, other.strides, other.dtype)
     )
 
 
-def _state_of(given: Any) -> object:
-    """What is in a DataFrame of pandas, by hashes of its rows; None: it is none."""
-    if not hasattr(given, "iloc"):
-        return None
+class FrameState:
+    """What is in a DataFrame of pandas: its names and types, hashes of its numbers and texts, the very objects, and where columns lie.
+
+    What a column was replaced by lies elsewhere, as what was there is held. A write in place that leaves equal values is not seen.
+    """
+
+    def __init__(self, frame: Any) -> None:
+        self._types = _types_of(frame)
+        self._hashes = _hashes_of(frame)
+        self._objects = [column.to_numpy().copy() for column in _columns(frame, objects=True)]
+        self._is_fixed = all(map(is_fixed, itertools.chain.from_iterable(self._objects)))
+        self._memory = _memory_of(frame)
+
+    def is_of(self, frame: Any) -> bool:
+        """Whether the DataFrame is as it was."""
+        if not self._is_fixed or _types_of(frame) != self._types:
+            return False
+        columns = [column.to_numpy() for column in _columns(frame, objects=True)]
+        pairs = zip(columns, self._objects, strict=True)
+        if not all(
+            len(now) == len(before) and all(map(operator.is_, now, before)) for now, before in pairs
+        ):
+            return False
+        return (
+            all(map(_is_at, _memory_of(frame), self._memory)) and _hashes_of(frame) == self._hashes
+        )
+
+
+def _columns(frame: Any, *, objects: bool) -> list[Any]:
+    """The columns of objects, or all others."""
+    places = [
+        place for place, kind in enumerate(frame.dtypes) if (kind == np.dtype(object)) is objects
+    ]
+    return [frame.iloc[:, place] for place in places]
+
+
+def _types_of(frame: Any) -> object:
+    return tuple(frame.columns), tuple(map(str, frame.dtypes))
+
+
+def _hashes_of(frame: Any) -> list[bytes]:
     from pandas.util import hash_pandas_object
 
-    try:
-        hashes = hash_pandas_object(given).to_numpy().tobytes()
-    except TypeError:
-        # Lists and the like, which may be written to. Equal to nothing.
-        return object()
-    return tuple(given.columns), tuple(map(str, given.dtypes)), hashes
+    columns = [frame.index.to_series(), *_columns(frame, objects=False)]
+    return [hash_pandas_object(column, index=False).to_numpy().tobytes() for column in columns]
+
+
+def _memory_of(frame: Any) -> list[npt.NDArray[Any] | None]:
+    """The arrays of columns; None for one that is copied each time that it is asked for."""
+    arrays = []
+    for place in range(frame.shape[1]):
+        column = frame.iloc[:, place]
+        is_own = isinstance(column.dtype, np.dtype)
+        values = column.to_numpy() if is_own else None
+        is_own = is_own and _is_same_memory(column.to_numpy(), values)
+        arrays.append(values if is_own else None)
+    return arrays
+
+
+def _is_at(now: npt.NDArray[Any] | None, before: npt.NDArray[Any] | None) -> bool:
+    if now is None or before is None:
+        return now is before
+    return _is_same_memory(now, before)
 
 
 class _UnnamedRows(RowsOfFrame):

@@ -274,11 +274,12 @@ class Collect:
         return records
 
 
-class CollectList(Collect):
-    """Sink: as :class:`Collect`; gives the partition, and all of its records in one list."""
+class CollectWithPartition(Collect):
+    """Sink: as :class:`Collect`; gives each record with its partition, in streams of batches as PySpark's own."""
 
     def __call__(self, split: int, iterator: Records) -> Records:
-        yield split, list(super().__call__(split, iterator))
+        for record in super().__call__(split, iterator):
+            yield split, record
 
 
 class SinkIntoFunction(Collect):
