@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator as operators
 import sys
 from collections.abc import Iterable, Iterator
-from types import EllipsisType
+from types import EllipsisType, FrameType
 from typing import Any
 
 import numpy as np
@@ -135,11 +135,11 @@ def _stands_in_code(value: Any) -> bool:
     if isinstance(value, str | bytes) and len(value) < 2:
         # Of these Python has one object each.
         return False
-    frame = sys._getframe(1)
+    frame: FrameType | None = sys._getframe(1)
     while frame is not None:
         if any(value is constant for constant in _constants(frame.f_code.co_consts)):
             return True
-        frame = frame.f_back  # type: ignore[assignment]
+        frame = frame.f_back
     return False
 
 

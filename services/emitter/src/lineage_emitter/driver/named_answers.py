@@ -255,14 +255,14 @@ def _hashes_of(frame: Any) -> list[bytes]:
 
 def _memory_of(frame: Any) -> list[npt.NDArray[Any] | None]:
     """The arrays of columns; None for one that is copied each time that it is asked for."""
-    arrays = []
-    for place in range(frame.shape[1]):
-        column = frame.iloc[:, place]
-        is_own = isinstance(column.dtype, np.dtype)
-        values = column.to_numpy() if is_own else None
-        is_own = is_own and _is_same_memory(column.to_numpy(), values)
-        arrays.append(values if is_own else None)
-    return arrays
+    return [_own_array(frame.iloc[:, place]) for place in range(frame.shape[1])]
+
+
+def _own_array(column: Any) -> npt.NDArray[Any] | None:
+    if not isinstance(column.dtype, np.dtype):
+        return None
+    values: npt.NDArray[Any] = column.to_numpy()
+    return values if _is_same_memory(column.to_numpy(), values) else None
 
 
 def _is_at(now: npt.NDArray[Any] | None, before: npt.NDArray[Any] | None) -> bool:
