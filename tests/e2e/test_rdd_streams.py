@@ -122,7 +122,7 @@ def check_rows(folder: Path, place: Mapping[str, str]) -> None:
     assert sorted(line for lines in batches.values() for line in lines) == sorted(place)
     verdict = verify(folder)
     assert verdict["complete"], verdict["reasons"]
-    assert verdict["superset"] == []
+    assert not verdict["superset"]
     times = sorted(batches)
 
     def counted(lines: list[str]) -> list[Row]:
