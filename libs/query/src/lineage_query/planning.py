@@ -19,11 +19,17 @@ from lineage_query.finding import (
 )
 from lineage_query.folders import files_of_folder
 from lineage_query.names import Names, looks_like_address, parse_task
-from lineage_query.outputs import Write, is_called, output_state, writes_to
+from lineage_query.outputs import OutputState, Write, is_called, output_state, writes_to
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import LocationError, ValuedPlace, parse_place, parse_valued
+from lineage_query.rows.places import (
+    LocationError,
+    ValuedPlace,
+    names_record,
+    parse_place,
+    parse_valued,
+)
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import UNREAD
@@ -168,7 +174,8 @@ class _Planner:
         valued = parse_valued(places[0]) if places else None
         if valued is None:
             return None
-        if self.query.direction is Direction.FORWARD and "/" not in valued.of:
+        is_topic = self.query.direction is Direction.FORWARD or names_record(valued)
+        if is_topic and "/" not in valued.of:
             valued = replace(valued, of=self._topic_called(valued.of))
         return self.by_name(valued.of, valued)
 
@@ -344,7 +351,11 @@ class _Planner:
         for app in apps:
             with self._telling_unread(app):
                 writes += writes_to(self.store, self.reader, name, [app])
-        state = output_state(self.reader, name, writes)
+        if valued is not None and name.startswith(TOPICS) and names_record(valued):
+            # Whether the topic holds the record, and which write may have made it, the trace sees.
+            state = OutputState(tuple(writes))
+        else:
+            state = output_state(self.reader, name, writes)
         nodes: dict[str, list[str]] = {}
         for write in state.writes:
             nodes.setdefault(write.app, []).append(write.node)

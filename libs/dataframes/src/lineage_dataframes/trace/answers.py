@@ -22,6 +22,7 @@ from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.region import Region
 from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
+from lineage_core.recipe.names import KAFKA
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.joined_items import NOT_EXACT
 from lineage_core.tracing.trace_result import Direction, TraceError
@@ -42,7 +43,6 @@ from lineage_dataframes.trace.rows import (
     all_ordinals,
     check_forward_rows,
     find_file,
-    find_in_output,
     find_source,
     ordinal_in_file,
     output_of,
@@ -51,12 +51,13 @@ from lineage_dataframes.trace.rows import (
     values_at,
     values_in_file,
 )
+from lineage_dataframes.trace.written_records import find_standing, trace_record
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.names import Names
 from lineage_query.pairs import PairedRow, Pairs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer, end_warning, incomplete_warning
-from lineage_query.rows.places import Location, ValuedPlace, parse_place
+from lineage_query.rows.places import Location, ValuedPlace, names_record, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
@@ -67,6 +68,7 @@ from lineage_store.recipes import read_recipe
 
 EQUAL_OUTPUT_ROWS = "the output has equal rows, some of which were made from others"
 EQUAL_IN_COMPUTED_VALUES = "the output has rows that are equal in all that can be computed anew, some of which were made from others"
+EQUAL_RECORDS = "the topic has equal records, some of which were made from other rows, written again, or written by another program"
 DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
 LISTED_MAX = 200_000
@@ -77,6 +79,13 @@ SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
 """Rows by source and file: their ordinals, ascending."""
 RowSelector = Callable[[Recipe, str], SourceRows]
 """What says which rows of a source (its node) are meant, as a recipe reads it."""
+
+
+def wider_reason(recipe: Recipe, *, computed: bool) -> str:
+    """Why more rows of an output than were made may have been found. ``computed``: some of their values can't be computed anew."""
+    if recipe.output.format == KAFKA:
+        return EQUAL_RECORDS
+    return EQUAL_IN_COMPUTED_VALUES if computed else EQUAL_OUTPUT_ROWS
 
 
 @dataclass
@@ -207,6 +216,8 @@ class DataFrameAnswers(ABC):
             )
 
         def trace(recipe: Recipe) -> Witnesses:
+            if recipe.output.format == KAFKA and names_record(valued_place):
+                return trace_record(self.spark, recipe, valued_place, self.key)
             return trace_backward(self.spark, recipe, values=valued_place.values, key=self.key)
 
         return self._trace_back(recipe_place, trace, "no row of the output has these values")
@@ -593,12 +604,11 @@ class DataFrameAnswers(ABC):
     ) -> Group:
         """Output rows as they stand in the output's files, or else by their values, as far as these are known."""
         try:
-            output = output_of(self.spark, recipe)
-            standing = find_in_output(self.spark, recipe, output, outcome.rows)
+            output, standing = find_standing(self.spark, recipe, outcome.rows)
         except FramesError as problem:
             return self._group_by_values(node, recipe, outcome, outcome.rows, problem)
         if standing.wider:
-            reasons.append(EQUAL_IN_COMPUTED_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS)
+            reasons.append(wider_reason(recipe, computed=bool(outcome.warnings)))
         by_file = [
             (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
             for path, rows in groupby(standing.places, key=lambda place: place[0])
@@ -622,7 +632,7 @@ class DataFrameAnswers(ABC):
         problem: FramesError,
     ) -> Group:
         """Output rows that have no place, with the reason where there are files."""
-        if recipe.output.files:
+        if recipe.output.files or recipe.output.format == KAFKA:
             self._warnings.append(
                 f"rows are identified by their values: {self._reason_text(problem)}"
             )

@@ -18,14 +18,11 @@ from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_row
 from lineage_dataframes.sources.unknown_value import UNKNOWN
 from lineage_dataframes.trace.allowed import check_recipe_allowed
-from lineage_dataframes.trace.answers import EQUAL_IN_COMPUTED_VALUES, EQUAL_OUTPUT_ROWS
+from lineage_dataframes.trace.answers import wider_reason
 from lineage_dataframes.trace.followed_rows import Place, rows_at
 from lineage_dataframes.trace.forward import ForwardRows, trace_forward
-from lineage_dataframes.trace.rows import (
-    find_in_output,
-    output_of,
-)
 from lineage_dataframes.trace.session import translate_spark_errors
+from lineage_dataframes.trace.written_records import find_standing
 from lineage_query.follow_events import Done, Event, Gap, Late, Made
 from lineage_query.following_loop import Note, Waiting
 from lineage_query.rows.reader import RowReader, reading_by
@@ -116,14 +113,12 @@ class RowTracing:
         if not outcome.rows:
             return FollowedRows((), 0, outcome.reasons)
         try:
-            output = output_of(spark, recipe)
-            standing = find_in_output(spark, recipe, output, outcome.rows, with_texts=True)
+            output, standing = find_standing(spark, recipe, outcome.rows, with_texts=True)
         except FramesError:
             return _by_values(outcome, outcome.rows, outcome.reasons)
         reasons = outcome.reasons
         if standing.wider:
-            wider = EQUAL_IN_COMPUTED_VALUES if outcome.warnings else EQUAL_OUTPUT_ROWS
-            reasons = (*reasons, wider)
+            reasons = (*reasons, wider_reason(recipe, computed=bool(outcome.warnings)))
         rows: list[FollowedRow] = []
         shown = sorted(standing.places)[:ROWS_MAX]
         for path, places in groupby(shown, key=lambda place: place[0]):

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from lineage_core.recipe.document import Recipe
+from lineage_core.recipe.names import KAFKA
 from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_dataframes.errors import RowError
 from lineage_dataframes.trace.allowed import check_files_allowed
@@ -16,7 +17,7 @@ from lineage_dataframes.trace.rows import find_file, ordinal_in_file, output_of
 from lineage_query.planning import plan_of
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_tracing import RecordTracer
-from lineage_query.rows.places import Location, ValuedPlace
+from lineage_query.rows.places import Location, ValuedPlace, names_record
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
@@ -88,6 +89,14 @@ def requested_recipe(
     if recipe is None:
         reason = next(record.reason for record in graph.nodes() if record.node == node)
         raise TraceError(f"node {node} of {recipe_place.app} has no recipe: {reason}")
+    if (
+        recipe.output.format == KAFKA
+        and recipe_place.valued is not None
+        and names_record(recipe_place.valued)
+    ):
+        raise TraceError(
+            f"{recipe_place.place} is a record of a topic, which is traced alone: say by a condition (--where) which rows are meant"
+        )
     reader = reader.of_application(recipe_place.app)
     for place, place_query, _ in found:
         check_files_of_query(store, reader, place_query, place)

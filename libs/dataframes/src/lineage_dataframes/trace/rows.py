@@ -373,9 +373,28 @@ def find_in_output(
     """
     session = session_with_settings(spark, recipe, [source])
     check_unchanged(session, source)
-    view = view_of(session, source)
+    return find_in_view(
+        session, recipe, source, view_of(session, source), rows, with_texts=with_texts
+    )
+
+
+def find_in_view(
+    session: SparkSession,
+    recipe: Recipe,
+    source: Source,
+    view: DataFrame,
+    rows: Sequence[Sequence[Any]],
+    *,
+    with_texts: bool = False,
+) -> OutputPlaces:
+    """As :func:`find_in_output`, among the rows of a frame with `FILE_COLUMN` and `ROW_COLUMN`; columns that it does not have are not compared."""
     view.createOrReplaceTempView(OUTPUT_VIEW)
-    lookup = _Lookup(session, recipe, source.format, _text_term(view) if with_texts else "")
+    lookup = _Lookup(
+        *(session, recipe, source.format, _text_term(view) if with_texts else ""),
+        frozenset(column.id for column in recipe.columns if column.name not in _own_columns(view))
+        if source.format == KAFKA
+        else frozenset(),
+    )
     places = lookup.places(rows, frozenset())
     sums = texts_of_sums(recipe) if places.missing else frozenset[int]()
     return lookup.places(rows, sums) if sums else places
@@ -407,12 +426,13 @@ def maybe_written(
 
 @dataclass(frozen=True)
 class _Lookup:
-    """Looks rows up in an output. ``written``: its format. ``text_term``: gives the texts that are wanted; empty: none."""
+    """Looks rows up in an output. ``written``: its format. ``text_term``: gives the texts that are wanted; empty: none. ``absent``: columns that it does not have."""
 
     session: SparkSession
     recipe: Recipe
     written: str
     text_term: str
+    absent: frozenset[int]
 
     def places(
         self, rows: Sequence[Sequence[Any]], ignored_columns: Collection[int]
@@ -420,7 +440,7 @@ class _Lookup:
         rows_by_condition: dict[str, list[Sequence[Any]]] = {}
         for row in rows:
             condition = _row_condition(
-                self.session, self.recipe, row, ignored_columns, self.written
+                self.session, self.recipe, row, {*ignored_columns, *self.absent}, self.written
             )
             rows_by_condition.setdefault(condition, []).append(row)
         if len(rows_by_condition) > LOOKUP_MAX:

@@ -126,6 +126,11 @@ _QUOTED = r'"(?:[^"]|"")*"'
 _TERM = re.compile(rf'({_QUOTED}|[^"#=,]+)=({_QUOTED}|[^",]*)(?:,(?!$)|$)')
 
 
+def names_record(place: ValuedPlace) -> bool:
+    """Whether a place is a record of a topic, by partition and offset."""
+    return {name for name, _ in place.values} == {"partition", "offset"}
+
+
 def parse_valued(text: str) -> ValuedPlace | None:
     """Read ``OUTPUT#column=value,column=value`` or ``TOPIC[PARTITION]@OFFSET``; None where the text has another form.
 

@@ -21,6 +21,7 @@ from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import pairs_of
 from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
 from lineage_emitter.dataframes.stream_plans import columns_of, helper, split
+from lineage_emitter.dataframes.topic_sinks import SINK, TopicSink, sink_of_query
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -57,10 +58,13 @@ class Written:
 
 
 class StreamSink:
-    """The sink of a query. ``execution``: the query (Spark's object). ``query``: its id."""
+    """The sink of a query. ``execution``: the query (Spark's object). ``query``: its id. ``topic``: as it was before the query began; None: not known."""
 
-    def __init__(self, sc: SparkContext, execution: Any, query: str) -> None:
+    def __init__(
+        self, sc: SparkContext, execution: Any, query: str, topic: TopicSink | None = None
+    ) -> None:
         self._sc = sc
+        self._topic = topic
         self._execution = execution
         self._query = query
         self._sink = execution.sink()
@@ -90,8 +94,10 @@ class StreamSink:
             return self._commit(self._delta, number) is not None
         return self._snapshot(number) is not None
 
-    def written(self, spark: SparkSession, number: int, action: str) -> Written:
-        """What a batch that is committed wrote.
+    def written(
+        self, spark: SparkSession, number: int, action: str, began_at: float | None = None
+    ) -> Written:
+        """What a batch that is committed wrote. ``began_at``: a time before it did, in unix seconds; None: not known.
 
         Raises:
             UnknownBatchError: that is not known.
@@ -103,6 +109,10 @@ class StreamSink:
             return self._delta_version(self._delta, number, action)
         if self._is_iceberg:
             return self._iceberg_snapshot(spark, number, action)
+        if self.name == SINK:
+            self._topic = self._topic or sink_of_query(spark, self._execution)
+            if self._topic is not None:
+                return Written(self._topic.written(spark, action, began_at))
         return Written(Output(kind="table", action=action, table=str(self._sink.toString())[:200]))
 
     # -- files ------------------------------------------------------------------------------------

@@ -56,6 +56,7 @@ from lineage_emitter.dataframes.stream_state import (
 from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.stream_topics import topics_of_query
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
+from lineage_emitter.dataframes.topic_sinks import TopicSink
 from lineage_emitter.dataframes.types import ddl
 
 if TYPE_CHECKING:
@@ -79,10 +80,11 @@ NO_NOTES = RunNotes(None)
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """What a query reads, looked at before it began: its topics, and its tables. ``at``: when, in unix seconds."""
+    """What a query reads, looked at before it began: its topics, and its tables. ``sink``: the topic that it writes; None: none. ``at``: when, in unix seconds."""
 
     topics: SeenTopics
     tables: SeenVersions
+    sink: TopicSink | None = None
     at: float = field(default_factory=time.time)
 
 
@@ -103,6 +105,7 @@ class QueryRun:
         self._sc = sc
         self._seen = SeenTopics() if seen is None else seen.topics
         self._tables = SeenVersions() if seen is None else seen.tables
+        self._topic_sink = None if seen is None else seen.sink
         self._began_behind = None if seen is None else seen.at
         """A time before it began, in unix seconds; None: it is not known."""
         self._execution = java_query.streamingQuery()
@@ -140,7 +143,7 @@ class QueryRun:
     @cached_property
     def sink(self) -> StreamSink:
         """Where its rows go."""
-        return StreamSink(self._sc, self._execution, self.id)
+        return StreamSink(self._sc, self._execution, self.id, self._topic_sink)
 
     @property
     def has_function(self) -> bool:
@@ -287,7 +290,8 @@ class QueryRun:
         batch = StreamBatch(self.id, self.run, number)
         if progress is not None:
             batch = replace(batch, watermark=progress.watermark, late=progress.late)
-        written = self.sink.written(spark, number, action)
+        began_at = None if progress is None else progress.began_at
+        written = self.sink.written(spark, number, action, began_at)
         output = written.output
         settings = explicit_settings(spark)
         is_own = self._is_own(number, written, progress, known)

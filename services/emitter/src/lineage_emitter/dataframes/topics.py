@@ -31,6 +31,7 @@ ACKNOWLEDGED_BY_ALL = ("all", "-1")
 EARLIEST, LATEST = -2, -1
 """Offsets that tasks look up."""
 _BYTES = "org.apache.kafka.common.serialization.ByteArrayDeserializer"
+_PREFIX = "kafka."
 UNCOMMITTED = "read_uncommitted"
 """The level of isolation of clients that name none."""
 _CONSUMER = {
@@ -149,28 +150,34 @@ def dataset(format: str | None, options: Mapping[str, str]) -> UnfiledDataset | 
 
 @dataclass(frozen=True, slots=True)
 class TopicWrite:
-    """A write to one topic. ``before``: its ends, by partition, before the write; None: not known."""
+    """A write to one topic.
+
+    ``options``: of the writer, with secrets. ``id``: the topic's, before the write; empty: it was not there, or Kafka does not say. ``before``: its
+    ends, by partition, before the write; None: not known.
+    """
 
     spark: SparkSession
     options: Mapping[str, str]
     topic: str
+    id: str
     before: Mapping[int, int] | None
 
     @classmethod
     def begun(cls, spark: SparkSession, options: Mapping[str, str]) -> TopicWrite | None:
-        """A write that is about to begin; None: rows themselves say to which topics they go.
-
-        ``options``: of the writer, with secrets.
-        """
+        """A write that is about to begin; None: rows themselves say to which topics they go."""
         topic, servers = options.get("topic"), options.get(SERVERS)
         if not topic or not servers:
             return None
-        return cls(spark, options, topic, _ends(spark, options, topic))
+        return cls(
+            *(spark, options, topic, id_of_written(spark, options, topic)),
+            ends_of_written(spark, options, topic),
+        )
 
     @property
     def place(self) -> dict[str, str]:
         """What names the topic, without secrets."""
-        return {"servers": sorted_servers(self.options[SERVERS]), "topic": self.topic}
+        place = {"servers": sorted_servers(self.options[SERVERS]), "topic": self.topic}
+        return {**place, "id": self.id} if self.id else place
 
     @property
     def name(self) -> str:
@@ -178,26 +185,40 @@ class TopicWrite:
         return f"{_address(self.place['servers'])}/{self.topic}"
 
     def version(self) -> str | None:
-        """The ranges in which the rows are that were written, among others maybe; None: not known."""
+        """The ranges in which the rows are that were written, among others maybe; empty: none were; None: not known."""
+        return self.version_until(ends_of_written(self.spark, self.options, self.topic))
+
+    def version_until(self, after: Mapping[int, int] | None) -> str | None:
+        """The same where the topic has these ends behind the write; None: they are not known."""
         acks = self.options.get("kafka.acks", "all")
-        if self.before is None or acks not in ACKNOWLEDGED_BY_ALL:
+        if self.before is None or after is None or acks not in ACKNOWLEDGED_BY_ALL:
             return None
-        after = _ends(self.spark, self.options, self.topic)
-        if after is None:
-            return None
-        ranges = {
-            (self.topic, number): (self.before.get(number, 0), end) for number, end in after.items()
-        }
-        return version(self.topic, ranges)
+        # Who compares the id with that of the topic as it is then, sees whether it was made anew.
+        text = offsets_text(
+            {number: (self.before.get(number, 0), end) for number, end in after.items()}
+        )
+        return text if len(text) <= VERSION_MAX else None
 
 
-def _ends(spark: SparkSession, options: Mapping[str, str], topic: str) -> dict[int, int] | None:
-    """The offset behind the last one of each partition, now; None: not known."""
+def id_of_written(spark: SparkSession, options: Mapping[str, str], topic: str) -> str:
+    """The id that a topic has now, by options of a writer; empty: there is none, or Kafka does not say."""
+    parameters = {
+        name.removeprefix(_PREFIX): value
+        for name, value in options.items()
+        if name.startswith(_PREFIX)
+    }
+    return ids_of(spark, parameters, [topic]).get(topic, "")
+
+
+def ends_of_written(
+    spark: SparkSession, options: Mapping[str, str], topic: str
+) -> dict[int, int] | None:
+    """The offset behind the last one of each partition, now, by options of a writer; None: not known."""
     of_kafka = {
         name: value
         for name, value in options.items()
         # What was written may lie behind a transaction of others that is still open.
-        if name.startswith("kafka.") and name != "kafka.isolation.level"
+        if name.startswith(_PREFIX) and name != "kafka.isolation.level"
     }
     try:
         frame = spark.read.format(KAFKA).options(**of_kafka).option("subscribe", topic).load()

@@ -11,6 +11,7 @@ from lineage_emitter.dataframes import stream_frames
 from lineage_emitter.dataframes.stream_tables import tables_of
 from lineage_emitter.dataframes.streams import Seen
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_stream
+from lineage_emitter.dataframes.topic_sinks import sink_of_writer
 from lineage_emitter.session.streams import streams_of
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ def _begin(stock: Any, method_name: str, active_session: Callable[[], Session | 
         has_function = _HAS_FUNCTION in self.__dict__
         with scope.suspended():
             self.__dict__[_TOPICS] = topics = ids_of_stream(self._df)
-            seen = Seen(topics, tables_of(self._df))
+            seen = Seen(topics, tables_of(self._df), sink_of_writer(self))
         with scope.operator(method_name) as running:
             try:
                 # A function's writes are recorded one by one; others are named.
