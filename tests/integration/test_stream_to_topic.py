@@ -59,12 +59,13 @@ def records_of(kafka: KafkaUnderTest) -> Records:
 def ran(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaUnderTest) -> tuple[Ran, Records]:
     made = Ran(tmp_path_factory.mktemp("written"))
     kept = NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})
-    for created in kafka.admin().create_topics([kept]).values():
+    admin = kafka.admin()
+    for created in admin.create_topics([kept]).values():
         created.result()
     jars = ",".join(map(str, sorted(fetched_jars(HERE / "topics").glob("*.jar"))))
     (made.folder / "conf").mkdir()
     (made.folder / "conf/spark-defaults.conf").write_text(f"{SMALL_SPARK}spark.jars {jars}\n")
-    made.conf |= {"LINEAGE_TOPICS_SERVERS": kafka.bootstrap}
+    made.conf |= {"LINEAGE_TOPICS_SERVERS": kafka.bootstrap, "LINEAGE_TRACING_NETWORK": "true"}
     shutil.copy(HERE / "stream_to_topic_job.py", made.folder)
     done = run_captured(
         made.folder, "stream_to_topic_job.py", kafka.bootstrap, TOPIC, env=made.conf
@@ -172,7 +173,8 @@ def test_records_that_are_gone_are_named(ran: tuple[Ran, Records], kafka: KafkaU
     made, records = ran
     (gone,) = with_value(records, "ONE")
     partition, offset = (int(number) for number in gone.removeprefix(f"{TOPIC}[").split("]@"))
-    removed = kafka.admin().delete_records([TopicPartition(TOPIC, partition, offset + 1)])
+    admin = kafka.admin()
+    removed = admin.delete_records([TopicPartition(TOPIC, partition, offset + 1)])
     for one in removed.values():
         one.result()
     held = next(place for place in with_value(records, "TWICE"))
