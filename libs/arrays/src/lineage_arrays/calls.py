@@ -20,11 +20,14 @@ class Result:
     """One array of a call's result, and what it was made from.
 
     ``decided_axes``: axes whose lengths the call decided by values; those that it has from its operands are known by the mappings.
+    ``decided_width``: whether the call decided by values how wide texts are. ``cut_to_width``: whether texts are cut to a width that values had decided.
     """
 
     value: AnyArray
     inputs: Sequence[Input] = ()
     decided_axes: frozenset[int] = NO_AXES
+    decided_width: bool = False
+    cut_to_width: bool = False
 
 
 @dataclass(frozen=True)

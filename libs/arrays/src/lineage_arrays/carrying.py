@@ -38,6 +38,7 @@ class CarriedNode:
     constants: bool
     may_hold: str
     decided_axes: frozenset[int]
+    decided_width: bool
     edges: tuple[tuple[int, Mapping, str], ...]
 
 
@@ -149,6 +150,7 @@ def carried(flow: Workflow, node: Node) -> Carried:
                 one.constants,
                 one.may_hold,
                 one.decided_axes,
+                one.decided_width,
                 tuple(
                     (places[edge.node.number], edge.mapping, edge.superset)
                     for edge in (one.inputs if isinstance(flow, AwayWorkflow) else ())
@@ -199,6 +201,7 @@ def arrived(what: Carried) -> tuple[Workflow, Node]:
                         may_hold=flow.rows_before if one.may_hold else "",
                         origin=one.origin,
                         decided_axes=one.decided_axes,
+                        decided_width=one.decided_width,
                     )
                 )
             )

@@ -155,6 +155,7 @@ class Recording:
             ran.inputs,
             constants=True,
             decided_axes=axes,
+            decided_width=True,
             may_hold=may_hold,
         )
 

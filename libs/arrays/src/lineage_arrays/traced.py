@@ -30,7 +30,9 @@ from lineage_arrays.files import SAVING, save_arrays
 from lineage_arrays.functions.points import check_points
 from lineage_arrays.functions.table import (
     CREATING,
+    CUTTING,
     GIVING_SIZES,
+    GIVING_WIDTHS,
     HANDLERS,
     LEAKING,
     WITHOUT_VALUES,
@@ -97,8 +99,9 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             # like= of a traced array, of plain values: they stay plain.
             return func(*args, **kwargs)
         flow = flow_of(call.operands)
-        if func in GIVING_SIZES:
-            for operand in call.operands:
+        for operand in call.operands:
+            is_width = operand.node.decided_width and func in GIVING_WIDTHS
+            if is_width or (operand.node.decided_axes and func in GIVING_SIZES):
                 flow.leak_size(call.name, operand.node, sys._getframe(1).f_code)
         if func in WITHOUT_VALUES or (func is np.full_like and not _is_fill_traced(args, kwargs)):
             return func(*plain(args), **plain(kwargs))
@@ -196,6 +199,9 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
                 "a write to an array several of whose cells have one address",
                 "write to a copy: x = x.copy()",
             )
+        if self.node.decided_width:
+            self.flow.leak_width(operator_name)
+            constants = True
         old = _current_state(self)
         peers = sharing.others(self)
         seeing = [(peer, _current_state(peer)) for peer in peers if sharing.overlap(peer, old)]
@@ -370,6 +376,8 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     @property
     def dtype(self) -> np.dtype[Any]:
+        if self.node.decided_width:
+            self._leak_size("dtype")
         return self.current.dtype
 
     @property
@@ -384,17 +392,19 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
 
     @property
     def nbytes(self) -> int:
-        if self.node.decided_axes:
+        if self.node.decided_axes or self.node.decided_width:
             self._leak_size("nbytes")
         return self.current.nbytes
 
     @property
     def itemsize(self) -> int:
+        if self.node.decided_width:
+            self._leak_size("itemsize")
         return self.current.itemsize
 
     @property
     def strides(self) -> tuple[int, ...]:
-        if self.node.decided_axes:
+        if self.node.decided_axes or self.node.decided_width:
             self._leak_size("strides")
         return self.current.strides
 
@@ -602,11 +612,21 @@ def wrapped_result(flow: Workflow, name: str, call: Call, result: Result) -> Tra
             if isinstance(leaf, np.ndarray) and sharing.owner(value) is sharing.owner(leaf):
                 # The program may write to the array that it passed.
                 value = value.copy()
+    is_cut = result.cut_to_width or (call.function in CUTTING and _any_decided_width(call))
+    if is_cut:
+        flow.leak_width(name)
+    taken = constants_of(flow, call)
     return TracedArray(
         flow,
         value,
         name,
         result.inputs,
-        **constants_of(flow, call),
+        constants=is_cut or taken["constants"],
+        may_hold=taken["may_hold"],
         decided_axes=result.decided_axes,
+        decided_width=result.decided_width,
     )
+
+
+def _any_decided_width(call: Call) -> bool:
+    return any(operand.node.decided_width for operand in call.operands)

@@ -76,6 +76,11 @@ def all_axes(value: npt.ArrayLike) -> frozenset[int]:
     return frozenset(range(np.ndim(value)))
 
 
+def has_width(value: AnyArray) -> bool:
+    """Whether an array has texts, or bytes or records, as wide as its type says."""
+    return value.dtype.kind in "USV"
+
+
 class Operand:
     """An array of a workflow: its current value, and the node that records how it was made.
 
@@ -131,6 +136,8 @@ class Node:
     """Of a node that another process made."""
     decided_axes: frozenset[int] = NO_AXES
     """Axes whose lengths values decided, as that of ``x[x > 0]``."""
+    decided_width: bool = False
+    """Whether values decided how wide its texts are, as those of ``np.strings.multiply(x, n)``."""
     may_hold: str = ""
     """Which action of a captured engine had given the program rows before, which may be in an array from outside, or among the values that came
     without lineage."""
@@ -194,7 +201,7 @@ class Workflow:
     _adding: threading.Lock = field(default_factory=threading.Lock, repr=False)
     """Dask computes chunks in threads: each node has a number of its own."""
 
-    def add(
+    def add(  # noqa: PLR0913 - an argument is a field of the node
         self,
         operator: str,
         value: AnyArray,
@@ -203,6 +210,7 @@ class Workflow:
         name: str = "",
         constants: bool = False,
         decided_axes: frozenset[int] = NO_AXES,
+        decided_width: bool = False,
         before: Node | None = None,
         may_hold: str = "",
     ) -> Node:
@@ -215,6 +223,7 @@ class Workflow:
             name: of an array that came from outside.
             constants: whether values without lineage took part.
             decided_axes: axes whose lengths the call decided by values.
+            decided_width: whether the call decided by values how wide texts are.
             before: the array before it was written to, which keeps its shape.
             may_hold: as in :class:`Node`.
 
@@ -226,10 +235,11 @@ class Workflow:
             if operand.flow is not self:
                 raise ArrayLineageError(SEVERAL)
             edges.append(Edge(operand.node, mapping, superset))
+            decided_width = decided_width or operand.node.decided_width
             if operand.node.decided_axes and before is None:
                 decided_axes |= axes_behind(mapping, operand.node.decided_axes)
         if before is not None:
-            decided_axes = before.decided_axes
+            decided_axes, decided_width = before.decided_axes, before.decided_width
         return self.adopt(
             Node(
                 number=0,
@@ -241,6 +251,7 @@ class Workflow:
                 call_site=call_site(),
                 constants=constants,
                 decided_axes=decided_axes,
+                decided_width=decided_width and has_width(value),
                 may_hold=may_hold,
             )
         )
@@ -289,17 +300,21 @@ class Workflow:
         """Record that code has read the size of an array, where values decided that, and where the code may go on with it.
 
         Args:
-            how: it was read.
+            how: it was read; the width of texts is a size, too.
             node: the array.
             reader: the code: that of NumPy, SciPy and this package keeps it for itself, and some looks whether there is a shape alone.
         """
         path = reader.co_filename
-        if not node.decided_axes:
+        if not (node.decided_axes or node.decided_width):
             return
         if path.startswith(_INTERNAL) and not path.startswith(_GIVES_SIZES):
             return
         if not (reader.co_name in _LOOKS_FOR_SHAPES and _is_library(path)):
             self.leak(f"{how} of an array whose size values decided")
+
+    def leak_width(self, name: str) -> None:
+        """Record that a function, or a write, cuts texts to a width that values decided: this is a number that has no lineage."""
+        self.leak(f"the width of texts, which values decided, in {name}")
 
     def leak(self, how: str) -> None:
         """Record that values left the workflow."""

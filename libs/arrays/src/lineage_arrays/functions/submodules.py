@@ -118,7 +118,7 @@ _NOT_WRITTEN = "NumPy's own error: the values of traced arrays are not written t
 SUBMODULES: tuple[Submodule, ...] = (
     Submodule(
         "Texts: `numpy.strings`",
-        "A cell's text does not depend on how wide the type of the result is; that is as wide as the longest text needs, and no verdict knows who reads it.",
+        "The type of a result is as wide as its longest text needs, or as the operand is. Texts that are cut to a width that values decided (`upper` of `ß`, a longer `sep` of `partition`, plain `old` and `new` of `replace`) make a trace incomplete, which says so.",
         "strings.",
         np.strings,
         LAID,

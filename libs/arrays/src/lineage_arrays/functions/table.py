@@ -45,6 +45,14 @@ GIVING_SIZES: frozenset[Callable[..., Any]] = frozenset(
 )  # fmt: skip
 """Functions whose plain results, or how many these are, say how large an array is."""
 
+GIVING_WIDTHS: frozenset[Callable[..., Any]] = frozenset(
+    {np.zeros_like, np.ones_like, np.empty_like, np.full_like, np.result_type, np.min_scalar_type}
+)
+"""Functions whose plain results say how wide texts are."""
+
+CUTTING: frozenset[Callable[..., Any]] = frozenset({np.insert, np.pad})
+"""Functions that cut the texts which they put between others to the width of these."""
+
 LEAKING = frozenset(
     {
         np.array_equal, np.array_equiv, np.allclose, np.array_repr, np.array_str, np.array2string, np.save, np.savez,

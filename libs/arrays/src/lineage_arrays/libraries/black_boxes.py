@@ -126,6 +126,7 @@ class _Called:
                 constants=True,
                 decided_axes=all_axes(value),
                 may_hold=self.may_hold,
+                decided_width=True,
             )
         return self.made[id(leaf)]
 

@@ -152,7 +152,12 @@ class OperatorGraph:
                 axes = decided_axes(step.operator, ran.output)
                 may_hold = "" if apart else rows_in(flow, attributes(step.operator))
                 node = flow.add(
-                    step.name, ran.output, ran.inputs, decided_axes=axes, may_hold=may_hold
+                    step.name,
+                    ran.output,
+                    ran.inputs,
+                    decided_axes=axes,
+                    decided_width=True,
+                    may_hold=may_hold,
                 )
                 arrays[step] = Operand(flow, node, ran.output)
                 times = self._times.setdefault(step, StepTimes())
