@@ -28,7 +28,7 @@ from lineage_arrays.operators.measuring import Sample, measured
 from lineage_arrays.operators.optimiser import Alternative, Limits
 from lineage_arrays.operators.plan_files import read_plan, write_plan
 from lineage_arrays.operators.planning import explain
-from lineage_arrays.operators.query_time import Crossings
+from lineage_arrays.operators.query_time import By, Crossings
 from lineage_arrays.querying import backward, forward
 from tests.support.cell_operators import BrightSpots, Opaque
 
@@ -42,10 +42,11 @@ class Shifted(Operator):
 
     name = "shifted"
 
-    def __init__(self, wrong: int = 0) -> None:
+    def __init__(self, wrong: int = 0, wrong_at: Any = ...) -> None:
+        """Take by how much region pairs are wrong, and at which output cells."""
         super().__init__()
         self.opened = self.runs = 0
-        self.wrong = wrong
+        self.wrong, self.wrong_at = wrong, wrong_at
 
     def supported_modes(self) -> frozenset[Mode]:
         return frozenset({Mode.FULL, Mode.PAY})
@@ -59,7 +60,9 @@ class Shifted(Operator):
         if Mode.PAY in modes:
             self.lwrite_many(outputs, [int(at).to_bytes(4, "little") for at in came])
         if Mode.FULL in modes:
-            self.lwrite_many(outputs, Regions.of_rows(values.shape, (came + self.wrong) % len(came)))  # fmt: skip
+            written = came.copy()
+            written[self.wrong_at] = (came[self.wrong_at] + self.wrong) % len(came)
+            self.lwrite_many(outputs, Regions.of_rows(values.shape, written))
         return values[came]
 
     def map_p(self, cell: Any, payload: bytes, operand: int, shapes: Shapes) -> Any:
@@ -88,7 +91,7 @@ def test_payloads_that_all_would_be_opened_give_way_to_region_pairs_of_another_r
     operator = Shifted()
     graph, source, step = graph_of(operator)
     version = run_quickly(graph, step, PAY)
-    trace = version.forward(source, step, np.s_[35])
+    trace = version.forward(source, step, np.s_[35], by="auto")
     assert trace.cells["step"].positions().tolist() == [5]
     assert operator.runs == 2
     assert operator.opened < 10
@@ -98,13 +101,14 @@ def test_payloads_that_all_would_be_opened_give_way_to_region_pairs_of_another_r
     assert way.read_s > way.rerun_s
     assert "run again: step (forward, operand 0): reading would take longer" in trace._text()
     # What it wrote is there for the next question; and backward the payload of a cell is read.
-    assert version.forward(source, step, np.s_[:70]).cells["step"].count == 70
-    back = version.back(step, np.s_[5])
+    assert version.forward(source, step, np.s_[:70], by="auto").cells["step"].count == 70
+    back = version.back(step, np.s_[5], by="auto")
     assert back.cells["values"].positions().tolist() == [35]
     assert operator.runs == 2
-    # As requested, by what is kept: all payloads are opened.
-    kept = version.forward(source, step, np.s_[35], by="stored")
+    # By itself a question reads what is kept: all payloads are opened.
+    kept = version.forward(source, step, np.s_[35])
     assert kept.cells == trace.cells
+    assert (kept.exact, kept.complete) == (True, True)
     assert operator.opened > 1000
     assert [one.by for one in kept.ways] == ["stored"]
     assert "run again" not in kept._text()
@@ -114,9 +118,76 @@ def test_what_was_never_timed_is_not_run_again_in_the_hope_that_it_is_quicker() 
     operator = Shifted()
     graph, source, step = graph_of(operator)
     version = graph.run({"values": VALUES}, {step: [PAY]})
-    trace = version.forward(source, step, np.s_[35])
+    trace = version.forward(source, step, np.s_[35], by="auto")
     assert trace.cells["step"].positions().tolist() == [5]
     assert [one.mode for one in trace.ways] == ["pay"]
+
+
+def test_another_run_that_is_compared_at_a_few_cells_is_not_said_to_be_exact() -> None:
+    """The region pairs of one output cell are others than its payload: two modes of one operator disagree."""
+    graph, source, step = graph_of(Shifted(wrong=1, wrong_at=5))
+    version = run_quickly(graph, step, PAY)
+    some = np.s_[4:500]
+    kept = version.back(step, some)
+    assert kept.cells["values"].has(np.array([35]))[0]
+    assert (kept.exact, kept.complete, [one.by for one in kept.ways]) == (True, True, ["stored"])
+    words = "step: ran again, and what it wrote then (full) is not compared with what is kept"
+    asked: list[tuple[By, str]] = [("auto", " but at 3 output cells"), ("rerun", "")]
+    for by, but in asked:
+        again = version.back(step, some, by=by)
+        assert not again.cells["values"].has(np.array([35]))[0]
+        assert again.superset_reasons == again.incomplete_reasons == (words + but,)
+    ahead = version.forward(source, step, np.s_[35], by="rerun")
+    assert (ahead.cells["step"].count, ahead.exact, ahead.complete) == (0, False, False)
+    # All that the question asks is compared: the difference is seen, or there is none.
+    near = version.back(step, np.s_[4:6], by="auto")
+    assert (near.cells["values"].positions().tolist(), near.exact) == ([28, 35], True)
+
+
+def test_another_run_that_wrote_the_same_in_the_same_mode_is_exact() -> None:
+    ranges = Strategy(Mode.FULL, Encoding.RANGES)
+    for strategy in (FULL, ranges):
+        graph, source, step = graph_of(Shifted())
+        version = run_quickly(graph, step, strategy)
+        trace = version.forward(
+            source, step, np.s_[35:900], by="auto" if strategy is ranges else "rerun"
+        )
+        assert [(one.by, one.mode, one.unproven) for one in trace.ways] == [("rerun", "full", "")]
+        assert (trace.exact, trace.complete) == (True, True)
+        assert trace.cells == version.forward(source, step, np.s_[35:900]).cells
+
+
+class Unsteady(Shifted):
+    """Writes other region pairs of one cell from the second run on."""
+
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+        self.wrong = 1 if self.runs else 0
+        return super().run(*inputs, modes=modes)
+
+
+def test_region_pairs_that_are_no_ranges_yet_are_compared_in_full() -> None:
+    graph, _, step = graph_of(Unsteady(wrong_at=5))
+    version = run_quickly(graph, step, Strategy(Mode.FULL, Encoding.RANGES))
+    trace = version.back(step, np.s_[4:900], by="auto")
+    assert trace.cells["values"].has(np.array([35]))[0]
+    assert trace.exact
+    (way,) = trace.ways
+    assert (way.by, way.why) == (
+        "stored",
+        "can't run again: it writes something else (full) than what is kept",
+    )
+
+
+def test_a_black_box_is_read_by_one_mode_unless_a_quicker_one_is_requested() -> None:
+    graph, source, step = graph_of(Shifted(wrong=1, wrong_at=5))
+    version = run_quickly(graph, step, BOX)
+    quicker = version.forward(source, step, np.s_[35], by="auto")
+    assert [one.mode for one in quicker.ways] == ["full"]
+    assert (quicker.exact, quicker.complete) == (False, False)
+    trace = version.forward(source, step, np.s_[35])
+    assert [one.mode for one in trace.ways] == ["pay"]
+    assert trace.cells["step"].positions().tolist() == [5]
+    assert (trace.exact, trace.complete) == (True, True)
 
 
 class Slower(Shifted):
@@ -177,7 +248,7 @@ def test_what_can_not_run_again_is_answered_by_what_is_kept(how: str) -> None:
     graph, source, step = graph_of(operator)
     version = run_quickly(graph, step, PAY)
     for _ in range(2):
-        trace = version.forward(source, step, np.s_[35])
+        trace = version.forward(source, step, np.s_[35], by="auto")
         assert trace.cells["step"].positions().tolist() == [5]
         (way,) = trace.ways
         assert way.by == "stored"
@@ -193,7 +264,7 @@ def test_a_request_to_run_again_is_refused_where_the_output_changes() -> None:
     version = graph.run({"values": VALUES}, {step: [PAY]})
     with pytest.raises(ModeError, match="another output"):
         version.back(step, 5, by="rerun")
-    assert version.back(step, 5).cells["values"].positions().tolist() == [35]
+    assert version.back(step, 5, by="auto").cells["values"].positions().tolist() == [35]
     with pytest.raises(ModeError, match="auto, stored, rerun"):
         version.back(step, 5, by="quick")  # type: ignore[arg-type] # what a user may type
 
@@ -202,7 +273,7 @@ def test_a_black_box_has_nothing_else_and_an_opaque_operator_no_way_at_all() -> 
     operator = Shifted()
     graph, source, step = graph_of(operator)
     version = run_quickly(graph, step, BOX)
-    trace = version.forward(source, step, np.s_[35], by="stored")
+    trace = version.forward(source, step, np.s_[35], by="auto")
     assert trace.cells["step"].positions().tolist() == [5]
     # By the run whose lineage is quicker to ask, as it is known.
     assert [(one.by, one.why, one.mode) for one in trace.ways] == [("rerun", "nothing else is kept", "full")]  # fmt: skip
@@ -248,7 +319,8 @@ def test_plans_take_along_how_long_it_takes_to_write(
     version = again.run({"values": VALUES})
     (run,) = version.runs.values()
     assert run.times.writing_s == planned.writing_s
-    assert version.forward(source, step, np.s_[35]).cells["step"].positions().tolist() == [5]
+    found = version.forward(source, step, np.s_[35], by="auto")
+    assert found.cells["step"].positions().tolist() == [5]
     document = json.loads(path.read_text())
     for wrong in ({"full": -1}, {"full": float("nan")}, {"full": "1"}, {"fast": 1.0}, [1]):
         document["steps"][0]["writing_s"] = wrong

@@ -34,7 +34,7 @@ class StepWay:
 
     ``by``: *stored*, what is kept of its lineage was read; *rerun*, the operator ran again (or had, for an earlier question), and ``mode`` is what it
     wrote its lineage in. ``why``: this way. ``read_s`` and ``rerun_s``: the seconds that reading and running again were estimated to take; ``took_s``: what it took,
-    with what was given up.
+    with what was given up. ``unproven``: why the cells of another run may be others than those of what is kept; empty: they are the same.
     """
 
     step: str
@@ -46,6 +46,7 @@ class StepWay:
     rerun_s: float
     took_s: float
     mode: str
+    unproven: str = ""
 
     def __str__(self) -> str:
         took = f"{self.took_s * 1e3:.3g} ms; reading {self.read_s * 1e3:.3g}, running again {self.rerun_s * 1e3:.3g} estimated"

@@ -288,6 +288,11 @@ class RangeStore:
         """Region pairs that are no rows yet."""
         return len(self._outputs)
 
+    def has_unread(self, outputs: Regions, inputs: Regions) -> bool:
+        """Whether its region pairs are these, and no rows yet."""
+        is_open = self._table is None
+        return is_open and self._outputs.are_same(outputs) and self._inputs.are_same(inputs)
+
     @property
     def table(self) -> RangeTable:
         """The index over all entries, built for the first query; the pairs themselves are dropped."""

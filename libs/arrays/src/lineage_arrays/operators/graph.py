@@ -302,14 +302,15 @@ class Version:
         outputs = [Output(step.name, array.node) for step, array in self._arrays.items()]
         return replace(self._flow, outputs=outputs)
 
-    def back(self, step: Step, where: Any = ..., *, by: By = "auto") -> CellTrace:
+    def back(self, step: Step, where: Any = ..., *, by: By = "stored") -> CellTrace:
         """Which cells of the sources some cells of a step's array were made from.
 
         Args:
             step: the step.
             where: cells of its array.
-            by: how operators are crossed: in the way that is estimated to take less time (``auto``), by what is kept of their lineage (``stored``), or by
-                running each one again (``rerun``). The cells are the same; the trace's ``ways`` say what was done, and why.
+            by: how operators are crossed: by what is kept of their lineage, and black boxes by another run (``stored``), in the way that is estimated to take
+                less time (``auto``), or by running each one again (``rerun``). The trace's ``ways`` say what was done, and why. Where another run
+                answered whose lineage was not compared in full with what is kept the trace is neither exact nor complete, and says so.
 
         Raises:
             CellError: the array has no such cells.
@@ -320,7 +321,7 @@ class Version:
         crossings = self._crossings(by)
         trace = backward(self._flow, array.node, cells, cross=crossings)
         values = {one.name: made.current for one, made in self._arrays.items() if one.is_source}
-        return replace(trace, values=values, ways=tuple(crossings.ways))
+        return crossings.claimed(replace(trace, values=values))
 
     @property
     def runs(self) -> ReadOnly[int, StepRun]:
@@ -331,7 +332,9 @@ class Version:
         check_by(by)
         return Crossings(self._runs, by)
 
-    def forward(self, source: Step, step: Step, where: Any = ..., *, by: By = "auto") -> CellTrace:
+    def forward(
+        self, source: Step, step: Step, where: Any = ..., *, by: By = "stored"
+    ) -> CellTrace:
         """Which cells of a step's array some cells of another step's array went into.
 
         Args:
@@ -350,4 +353,4 @@ class Version:
         crossings = self._crossings(by)
         trace = forward(self._flow, start.node, cells, target.node, cross=crossings)
         values = dict.fromkeys(trace.cells, target.current)
-        return replace(trace, values=values, ways=tuple(crossings.ways))
+        return crossings.claimed(replace(trace, values=values))

@@ -1,8 +1,10 @@
 """How a question crosses each step: by reading what is kept of its lineage, or by running its operator again (section VII.C of the paper).
 
-Where reading is estimated to take longer than re-execution the operator runs again; and as estimates err, a reading that has taken as long
-as the re-execution is estimated to take is given up for it. So a question takes about twice as long as re-execution alone, at worst. Either
-way gives the same cells; where the operator does not give the same output and the same lineage again, what is kept answers.
+By itself a question reads what is kept; a black box runs again in the mode that writes least. On request (``auto``) the operator runs again where
+reading is estimated to take longer; and as estimates err, a reading that has taken as long as the re-execution is estimated to take is given up
+for it. So a question takes about twice as long as re-execution alone, at worst. Where the operator gives another output, or other lineage at the
+cells that are compared, what is kept answers. An operator may write one thing in one mode and another in the next, so an answer by another
+run counts as exact and complete only where all that it rests on was compared: what was written, in the mode that is kept, or each cell of the question.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import math
 import time
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadOnly
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -24,12 +26,20 @@ from lineage_arrays.operators.deadlines import give_up_after
 from lineage_arrays.operators.encodings import Orientation, RangeStore
 from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator
 from lineage_arrays.operators.operator import Mode
-from lineage_arrays.operators.strategies import WRITING, Again, ReExecution, Strategy
+from lineage_arrays.operators.strategies import (
+    WRITING,
+    Again,
+    ReExecution,
+    Strategy,
+    read_from,
+    wrote_same,
+)
+from lineage_arrays.querying import CellTrace
 from lineage_arrays.workflow import Node
 from lineage_core.tracing.budget import BudgetError
 
 By: TypeAlias = Literal["auto", "stored", "rerun"]
-"""How a question crosses the operators: in the quicker way; by what is kept, where something is; by running each one again."""
+"""How a question crosses the operators: in the quicker way; by what is kept, and black boxes by another run; by running each one again."""
 BYS: tuple[By, ...] = ("auto", "stored", "rerun")
 
 GUARD_MIN_S = 1e-3
@@ -117,9 +127,12 @@ class StepRun:
             return max(self.run_s - written_s, 0.0) + given[mode]
         return self.run_s + math.prod(self.again.shapes.output) * WRITTEN_CELL_S
 
-    def rerun(self, operand: int, direction: Orientation, cells: Cells) -> tuple[float, Mode]:
-        """The quickest re-execution of an operator that has a mode to write in: seconds, and this mode."""
-        seconds = {mode: self._rerun_s(mode, operand, direction, cells) for mode in self.modes()}
+    def rerun(
+        self, operand: int, direction: Orientation, cells: Cells, only: Mode | None = None
+    ) -> tuple[float, Mode]:
+        """The quickest re-execution of an operator that has a mode to write in, or the one in ``only``: seconds, and its mode."""
+        modes = self.modes() if only is None else (only,)
+        seconds = {mode: self._rerun_s(mode, operand, direction, cells) for mode in modes}
         mode = min(seconds, key=lambda one: seconds[one])
         return seconds[mode], mode
 
@@ -136,7 +149,7 @@ class Crossings:
     """The ways in which one question crosses the steps of a run. ``runs``: by the number of the step's node."""
 
     runs: ReadOnly[int, StepRun]
-    by: By = "auto"
+    by: By = "stored"
     clock: Clock = time.perf_counter
     ways: list[StepWay] = field(default_factory=list)
 
@@ -160,6 +173,18 @@ class Crossings:
         if self.by == "rerun" or not is_stored:
             return way.run_again("requested" if is_stored else "nothing else is kept")
         return way.quicker()
+
+    def claimed(self, trace: CellTrace) -> CellTrace:
+        """The trace of the question with the ways that it took, and what is not known for sure by them."""
+        reasons = tuple(
+            dict.fromkeys(f"{way.step}: {way.unproven}" for way in self.ways if way.unproven)
+        )
+        return replace(
+            trace,
+            ways=tuple(self.ways),
+            superset_reasons=(*trace.superset_reasons, *reasons),
+            incomplete_reasons=(*trace.incomplete_reasons, *reasons),
+        )
 
 
 @dataclass(frozen=True)
@@ -204,7 +229,14 @@ class _Way:
         self._begin = self.crossings.clock()
         estimator = self.run.estimators[self.operand]
         self._read_s = estimator.read_s(self.mapping, self.direction, self.cells)
-        self._rerun_s, self._mode = self.run.rerun(self.operand, self.direction, self.cells)
+        self._kept = read_from(_kept(self.mapping), self.direction)
+        own = self.run.again.modes[0] if self._is_own_black_box else None
+        self._rerun_s, self._mode = self.run.rerun(self.operand, self.direction, self.cells, own)
+
+    @property
+    def _is_own_black_box(self) -> bool:
+        """Whether nothing is kept, and no quicker mode was requested than the one that a black box is read by."""
+        return self.crossings.by == "stored" and isinstance(self._kept, Again)
 
     def read(self, why: str) -> Cells:
         """By what is kept."""
@@ -220,7 +252,7 @@ class _Way:
         """
         mapping = self.run.mappings_in(self._mode)[self.operand]
         found = ask(mapping, self.direction, self.cells)
-        self._say("rerun", why)
+        self._say("rerun", why, "" if self._is_known_same(mapping) else self._unproven(""))
         return found
 
     def quicker(self) -> Cells:
@@ -239,9 +271,12 @@ class _Way:
         try:
             mapping = self.run.mappings_in(self._mode)[self.operand]
             found = ask(mapping, self.direction, self.cells)
+            if self._is_known_same(mapping):
+                self._say("rerun", why)
+                return found
             self.run.refused = self._difference(mapping, found)
             if not self.run.refused:
-                self._say("rerun", why)
+                self._say("rerun", why, self._unproven_by_few(mapping))
                 return found
         except BudgetError:
             raise
@@ -250,12 +285,33 @@ class _Way:
             self.run.refused = f"{type(error).__name__}: {error}"
         return self.read(f"can't run again: {self.run.refused}")
 
+    def _is_known_same(self, again: Mapping) -> bool:
+        """Whether another run can only give the cells that are kept: it wrote the same, in the same mode; or a black box is read by it anyhow."""
+        if isinstance(self._kept, Again):
+            return self._mode is self.run.again.modes[0]
+        return wrote_same(self._kept, again)
+
+    def _unproven_by_few(self, again: Mapping) -> str:
+        """What is not known for sure after :meth:`_difference` saw none; empty: it compared each cell that counts."""
+        is_backward = self.direction is Orientation.BACKWARD
+        outputs = self.cells if is_backward else Cells.whole(again.target)
+        if outputs.count <= COMPARED:
+            return ""
+        return self._unproven(f" but at {COMPARED} output cells" if is_backward else " but at a few output cells")  # fmt: skip
+
+    def _unproven(self, but: str) -> str:
+        kept = (
+            "the mode that black boxes are read by"
+            if isinstance(self._kept, Again)
+            else "what is kept"
+        )
+        return f"ran again, and what it wrote then ({self._mode}) is not compared with {kept}{but}"
+
     def _difference(self, again: Mapping, found: Cells) -> str:
         """Where what is kept says something else of a few output cells than the answer of re-execution does; empty: it does not."""
-        kept = _kept(self.mapping)
-        if isinstance(kept, RangeStore) and kept.unread and self._mode is Mode.FULL:
-            # A lookup would merge all pairs into ranges first, which is what took too long; and these are the pairs of the same mode.
-            return ""
+        if isinstance(self._kept, RangeStore) and self._kept.unread and self._mode is Mode.FULL:
+            # A lookup would merge all pairs into ranges first; and these are not the pairs that another run wrote in the same mode.
+            return f"it writes something else ({self._mode}) than what is kept"
         if self.direction is Orientation.BACKWARD:
             differ = (
                 at
@@ -278,12 +334,12 @@ class _Way:
     def _kept_of(self, output: int) -> Cells:
         return self.mapping.backward(Cells.at(self.mapping.target, [output]))
 
-    def _say(self, by: Literal["stored", "rerun"], why: str) -> None:
+    def _say(self, by: Literal["stored", "rerun"], why: str, unproven: str = "") -> None:
         took_s = self.crossings.clock() - self._begin
         self.crossings.ways.append(
             StepWay(
                 self.run.name, self.operand, "backward" if self.direction is Orientation.BACKWARD else "forward",
-                by, why, self._read_s, self._rerun_s, took_s, str(self._mode),
+                by, why, self._read_s, self._rerun_s, took_s, str(self._mode), unproven,
             )
         )  # fmt: skip
 

@@ -39,6 +39,14 @@ class Columns:
         return len(self.lengths)
 
 
+def same_columns(one: Columns, other: Columns) -> bool:
+    """Whether two have the same regions of one array in the same order."""
+    return all(
+        np.array_equal(getattr(one, name), getattr(other, name))
+        for name in ("low", "high", "lengths", "others", "cells")
+    )
+
+
 def parts_of(counts: I64) -> Iterator[tuple[int, int]]:
     """Ranges of items: of their counts so many together as are compared at once; an item with more by itself.
 

@@ -24,6 +24,7 @@ from lineage_arrays.operators.region_columns import (
     joined,
     parts_of,
     pointer_of,
+    same_columns,
     strides_of,
 )
 from lineage_core.codec.number_columns import pack_numbers
@@ -121,6 +122,12 @@ class Regions:
     def copy(self) -> Regions:
         """The regions as they are now."""
         return self._of(self.shape, self.columns)
+
+    def are_same(self, others: Regions) -> bool:
+        """Whether others are the same sets of cells of an array of this shape, in the same order."""
+        if self.shape != others.shape or len(self) != len(others):
+            return False
+        return same_columns(self.columns, others.columns)
 
     def _forget(self) -> None:
         for name in ("pointer", "cells"):

@@ -309,6 +309,25 @@ class Options:
         return self.towards(Orientation.FORWARD).forward(cells)
 
 
+def read_from(way: Mapping, direction: Orientation) -> Mapping:
+    """The mapping that a question in a direction reads: of several the one that suits it."""
+    return read_from(way.towards(direction), direction) if isinstance(way, Options) else way
+
+
+def wrote_same(kept: Mapping, again: Mapping) -> bool:
+    """Whether two runs of one operator wrote the same lineage in the same mode: all of it is compared. False where that is not known."""
+    match kept, again:
+        case Composite(), Composite():
+            return wrote_same(kept.store, again.store)
+        case PayloadStore(), PayloadStore():
+            return kept.payloads == again.payloads and kept.outputs.are_same(again.outputs)
+        case PairStore(), PairStore():
+            return kept.outputs.are_same(again.outputs) and kept.inputs.are_same(again.inputs)
+        case RangeStore(), PairStore():
+            return kept.has_unread(again.outputs, again.inputs)
+    return False
+
+
 def stored_bytes(way: Mapping) -> int:
     """Bytes that a mapping takes where it is stored; 0 for functions and re-execution."""
     if isinstance(way, Options):
