@@ -57,7 +57,7 @@ def _why_text(one: Explained, step: ExplainedStep) -> str:
     if one.why == "beaten":
         return f"beaten by {one.detail}"
     if one.is_kept and step.reruns(one):
-        return f"{one.why}; a question of the program runs the operator again"
+        return f"{one.why}; a question with by='auto' runs the operator again"
     return f"{one.why}: {one.detail}" if one.detail else one.why
 
 

@@ -66,7 +66,7 @@ class ExplainedStep:
         return min(reruns, default=None)
 
     def reruns(self, one: Explained) -> bool:
-        """Whether a question of the program runs the operator again, as it would read longer by a strategy."""
+        """Whether a question with `by="auto"` runs the operator again, as it would read longer by a strategy."""
         return self.rerun_s is not None and one.alternative.query_s > self.rerun_s
 
 
