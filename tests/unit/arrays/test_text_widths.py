@@ -35,6 +35,7 @@ CUT: dict[str, Callable[[Any], Any]] = {
     "insert": lambda s: np.insert(np.strings.multiply(s, COUNTS), 0, "long"),
     "pad": lambda s: np.pad(np.strings.multiply(s, COUNTS), 1, constant_values="long"),
     "type": lambda s: np.where(COUNTS > 0, np.array(["long"] * 2).astype(np.strings.multiply(s, COUNTS).dtype), s),
+    "type of traced texts": lambda s: np.strings.add(s, ["xyz", ""]).astype(np.strings.multiply(s, COUNTS).dtype),
     "array alike": lambda s: np.where(COUNTS > 0, assigned(np.zeros_like(np.strings.multiply(s, COUNTS)), "long"), s),
 }  # fmt: skip
 

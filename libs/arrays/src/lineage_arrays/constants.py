@@ -61,6 +61,15 @@ def attributes(operator: object) -> list[Any]:
     return list(getattr(operator, "__dict__", {}).values())
 
 
+def _is_width(leaf: Any) -> bool:
+    """Whether an argument is a type that says how wide texts are: values may have decided that."""
+    if not isinstance(leaf, np.dtype):
+        return False
+    if leaf.fields is not None:
+        return any(_is_width(field[0]) for field in leaf.fields.values())
+    return leaf.kind in "US" and leaf.itemsize > 0
+
+
 def _has_constants(call: Call) -> bool:
     """Whether values without lineage took part in a call."""
     if _takes_values_alone(call):
@@ -73,10 +82,12 @@ def _has_constants(call: Call) -> bool:
             if isinstance(leaf, str):
                 if _is_about_texts(call):
                     return True
-            elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS):
+            elif not isinstance(leaf, _NO_VALUES_OF_FUNCTIONS) or _is_width(leaf):
                 return True
     if not call.kwargs:
         return False
+    if _is_width(call.kwargs.get("dtype")):
+        return True
     return any(
         isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in leaves(_options(call))
     )

@@ -460,7 +460,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
         """As ``ndarray.astype``."""
         value = self.current.astype(dtype, order=order, casting=casting, copy=copy)
         inputs = [Input(self, leading_axes(self.current.shape, value.shape))]
-        call = Call(np.astype, (self,), {})
+        call = Call(np.astype, (self, np.dtype(dtype)), {})
         return wrapped_result(self.flow, "astype", call, Result(value, inputs))
 
     def conj(self) -> TracedArray:
