@@ -13,6 +13,7 @@ from lineage_arrays import Recording
 pytestmark = pytest.mark.unit
 
 COUNTS = np.array([1, 3])
+LONGER: Any = {0xDF: "xyz"}
 
 
 def assigned(texts: Any, value: Any) -> Any:
@@ -30,7 +31,7 @@ CUT: dict[str, Callable[[Any], Any]] = {
     "swapcase": lambda s: np.strings.swapcase(np.strings.expandtabs(s)),
     "replace": lambda s: np.strings.replace(np.strings.multiply(s, COUNTS), "ß", "xyz"),
     "partition": lambda s: np.strings.partition(np.strings.multiply(s, COUNTS), "ßq")[0],
-    "translate": lambda s: np.strings.translate(np.strings.multiply(s, COUNTS), {0xDF: "xyz"}),
+    "translate": lambda s: np.strings.translate(np.strings.multiply(s, COUNTS), LONGER),
     "assignment": lambda s: assigned(np.strings.multiply(s, COUNTS), "long"),
     "insert": lambda s: np.insert(np.strings.multiply(s, COUNTS), 0, "long"),
     "pad": lambda s: np.pad(np.strings.multiply(s, COUNTS), 1, constant_values="long"),
