@@ -46,7 +46,8 @@ class FoundApplications:
     """Applications, the latest first.
 
     ``searched``: of the ``searched_of`` applications that its text and times are of, so many were searched, the latest first: time was over
-    then. ``withheld``: how many of these do not say what they hold, or are damaged.
+    then. ``withheld``: of how many of these it is not known whether they match, as they do not say what they hold, or are damaged.
+    A damaged one matches only where its id alone says so.
     """
 
     items: tuple[ApplicationRecord, ...]
@@ -67,7 +68,9 @@ def search_applications(source: RunSource, search: ApplicationSearch) -> FoundAp
     ids = {record.app for record in records}
     candidates = [record for record in records if _matches_record(record, search)]
     if not search.reads_messages:
-        return FoundApplications(tuple(candidates), len(candidates), len(candidates))
+        known = [record for record in candidates if _is_known(record, search)]
+        withheld = len(candidates) - len(known)
+        return FoundApplications(tuple(known), len(candidates), len(candidates), withheld)
     candidates = [record for record in candidates if whose_rows(record.app, ids) is None]
     found: list[ApplicationRecord] = []
     searched = withheld = 0
@@ -80,7 +83,7 @@ def search_applications(source: RunSource, search: ApplicationSearch) -> FoundAp
             break
         searched += 1
         try:
-            messages = source.messages(record.app, *more)
+            messages = None if record.damage else source.messages(record.app, *more)
         except (KeyError, DamagedError):
             # The application was deleted meanwhile, is damaged, or something of it is hidden.
             messages = None
@@ -93,9 +96,26 @@ def search_applications(source: RunSource, search: ApplicationSearch) -> FoundAp
 
 
 def _matches_record(record: ApplicationRecord, search: ApplicationSearch) -> bool:
+    """Whether the text and times match; those of a damaged application are lost, and may.
+
+    It began at the latest when its files were written.
+    """
+    if search.since is not None and record.started_at < search.since:
+        return False
+    if record.damage:
+        return True
+    return (_holds(record.app, search.text) or _holds(record.name, search.text)) and (
+        search.until is None or record.started_at <= search.until
+    )
+
+
+def _is_known(record: ApplicationRecord, search: ApplicationSearch) -> bool:
+    """Whether an application that may match does so by what is left of it."""
+    if not record.damage:
+        return True
     return (
-        (_holds(record.app, search.text) or _holds(record.name, search.text))
-        and (search.since is None or record.started_at >= search.since)
+        _holds(record.app, search.text)
+        and search.since is None
         and (search.until is None or record.started_at <= search.until)
     )
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from lineage_core.recipe.names import DELTA, DELTA_LOG
 from lineage_query.answers import NotQueried
+from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.file_origins import BEFORE_LOG, FileOrigins, file_origins
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import opened_log
@@ -217,5 +218,5 @@ class DeltaLinks:
         path = file if ":/" in file else f"{table_path}/{file}"
         recorded = self._store.recorded_files(FileQuery(path, self._spellings))
         if recorded.unread:
-            raise RowsError("too many applications used files of that name")
+            raise RowsError(f"whether {recorded.unread[0]} used it is not known: {UNREAD_REASON}")
         return [item for item in recorded.items if item.wrote == wrote]

@@ -19,7 +19,7 @@ from lineage_query.rows.file_status import (
 )
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
-from lineage_store.errors import UNREAD, StoreError
+from lineage_store.errors import UNREAD, DamagedError, StoreError, way_out
 from lineage_store.materialised import stands_for, whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, FileState, Spellings
 from lineage_store.port import GraphStore
@@ -83,7 +83,7 @@ def find_application(store: GraphStore, name: str | None) -> str:
     """The application that an id, an unambiguous prefix of one, or ``latest`` (None) names.
 
     Raises:
-        NotFoundError: there is none, or more than one.
+        NotFoundError: there is none, or more than one, or which one is the latest is not known.
     """
     ids = store.application_ids()
     if name is not None and name in ids:
@@ -93,7 +93,7 @@ def find_application(store: GraphStore, name: str | None) -> str:
     if not application_ids:
         raise NotFoundError("the store holds no application; `lineage run JOB` captures one")
     if name in (None, "latest"):
-        return application_ids[0]
+        return _latest(store, application_ids[0])
     assert name is not None
     matching = [app for app in application_ids if app.startswith(name)]
     if len(matching) == 1:
@@ -101,6 +101,25 @@ def find_application(store: GraphStore, name: str | None) -> str:
     if matching:
         raise NotFoundError(f"{name!r} matches {', '.join(matching[:5])}: give more characters")
     raise NotFoundError(f"there is no application {name!r}; `lineage apps` lists them")
+
+
+def _latest(store: GraphStore, first: str) -> str:
+    """The application that is ``first`` in the order of times.
+
+    Raises:
+        NotFoundError: it is damaged: it is known by when its files were written, and began at any time before.
+    """
+    try:
+        store.messages(first, "begin")
+    except KeyError:
+        # It was deleted meanwhile, which whoever reads it says.
+        pass
+    except DamagedError as error:
+        raise NotFoundError(
+            f"which application is the latest is not known, as {first} is damaged, and when it began is lost: name one "
+            f"(`lineage apps` lists them), or {way_out(first)}"
+        ) from error
+    return first
 
 
 def find_uses(
@@ -121,7 +140,8 @@ def find_uses(
 
     Raises:
         NotFoundError: no application read or wrote the file.
-        TooMuchError: an application that may have used the file recorded more than a query may hold.
+        TooMuchError: an application that may have used the file recorded more than a query may hold, or is damaged, and none is
+            known to have used the very file that is there now.
     """
     spellings = spellings or Spellings()
     best: list[FileUse] = []
@@ -134,8 +154,11 @@ def find_uses(
                 best, rank = matching, (changed, other)
         if rank == (False, False):
             break
-    # An application that used the current version is an answer, whatever the unread applications did.
-    if search.unread and rank != (False, False):
+    # An application that used the very file that is there now is an answer, whatever the unread applications did. One of which
+    # only the content is the same, or that can't be compared, is not: an unread one may have written the file after it.
+    if search.unread and not (
+        rank == (False, False) and all(use.file_status == "same" for use in best)
+    ):
         raise TooMuchError(
             f"whether {next(iter(search.unread))} read or wrote {path} is not known: {UNREAD_REASON}",
             "name the application that the file is of"
@@ -335,7 +358,9 @@ def _possible_writers_text(store: GraphStore, state: CurrentState, app: str | No
     for record in store.applications()[:APPLICATIONS_CHECKED_MAX]:
         if state is None or state == "unseen" or (app is not None and record.app != app):
             continue
-        if state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at:
+        is_later = state.mtime is not None and state.mtime + MTIME_TOLERANCE_S < record.started_at
+        # A damaged one may have begun long before the time that is known of it.
+        if is_later and not record.damage:
             continue
         if record.damage:
             parts = {"its lineage is damaged"}
@@ -346,7 +371,7 @@ def _possible_writers_text(store: GraphStore, state: CurrentState, app: str | No
             named = ", ".join(sorted(parts)[:NAMED_PARTS_MAX]) + (
                 ", ..." * (len(parts) > NAMED_PARTS_MAX)
             )
-            candidates.append(f"{record.app} ({record.name}: {named})")
+            candidates.append(f"{record.app} ({': '.join(filter(None, (record.name, named)))})")
     if not candidates:
         return ""
     return f"; it may have been written by a part without lineage of {', '.join(candidates[:NAMED_PARTS_MAX])}"

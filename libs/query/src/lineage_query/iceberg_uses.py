@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import NodeRecord
+from lineage_core.errors import LineageError
 from lineage_core.recipe.names import ICEBERG
 from lineage_core.recipe.row_ids import FileRowIds
 from lineage_core.tracing.budget import current_budget
@@ -20,6 +21,8 @@ from lineage_store.port import GraphStore
 
 APPLICATIONS_MAX = 1_000
 """Maximum number of applications of which it is looked up which tables they read: takes a few seconds."""
+LOST_ID = "app="
+"""What the id of an application of a lake begins with that was lost with its files: the name of its folder."""
 COLUMNS = IdColumns("_row_id", "_last_updated_sequence_number")
 """Columns of files, reserved by Iceberg, of the ids of rows and of the commits that changed them last."""
 
@@ -78,7 +81,10 @@ class IcebergUses:
         return self._nodes[app]
 
     def captured(self, snapshot: Snapshot) -> list[str]:
-        """The applications that may have committed a snapshot: several may have run in one Spark application."""
+        """The applications that may have committed a snapshot: several may have run in one Spark application.
+
+        One whose id was lost with its files is among them, whichever it was.
+        """
         spark_app = snapshot.spark_app
         return [
             app
@@ -86,22 +92,37 @@ class IcebergUses:
             if spark_app
             and (
                 app == spark_app
+                or app.startswith(LOST_ID)
                 or (app.startswith(f"{spark_app}-") and app[len(spark_app) + 1 :].isdecimal())
             )
         ]
 
     def writers(self, snapshot: Snapshot, apps: Iterable[str]) -> list[IcebergUse]:
-        """The writes of some applications that recorded that they made the snapshot, and so all files that it added."""
+        """The writes of some applications that recorded that they made the snapshot, and so all files that it added.
+
+        Raises:
+            RowsError: none of those that can be read did, and others recorded more than a query may hold, or are damaged.
+        """
         number = str(snapshot.number)
-        return [
-            write
-            for app in apps
-            for write in self._written(app)
-            if write.of.table.version == number
-        ]
+        writes: list[IcebergUse] = []
+        unread: LineageError | None = None
+        for app in apps:
+            try:
+                written = self._written(app)
+            except UNREAD as error:
+                unread = error
+            else:
+                writes += (write for write in written if write.of.table.version == number)
+        if unread is not None and not writes:
+            raise RowsError(f"who wrote snapshot {number} is not known: {unread}") from unread
+        return writes
 
     def is_recorded(self, snapshot: Snapshot) -> bool:
-        """Whether an application recorded that it wrote a snapshot."""
+        """Whether an application recorded that it wrote a snapshot.
+
+        Raises:
+            RowsError: that is not known.
+        """
         return bool(self.writers(snapshot, self.captured(snapshot)))
 
     def _written(self, app: str) -> tuple[IcebergUse, ...]:

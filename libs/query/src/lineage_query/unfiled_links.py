@@ -19,6 +19,7 @@ from lineage_openlineage.datasets import dataset_name
 from lineage_query.answers import NotQueried
 from lineage_query.jobs import full_dataset_name
 from lineage_store.dataset_paths import unfiled_dataset
+from lineage_store.errors import UNREAD
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
@@ -67,22 +68,26 @@ class UnfiledLinks:
         ]
         last: dict[str, tuple[_Use, _Use]] = {}
         for use in own[:USES_MAX]:
-            yield from self._unread(use)
-            for other in self._others(use):
+            unread = dict[str, None]()
+            for other in self._others(use, unread):
                 known = last.get(other.app)
                 if known is None or known[1].at < other.at:
                     last[other.app] = use, other
+            yield from self._unread(use, unread)
         for use, other in sorted(last.values(), key=lambda uses: uses[1].at, reverse=True):
             reason = f"it {other.text}, and {app} {use.text}: whether these are the same rows is not known"
             yield NotQueried(other.app, reason)
 
-    def _unread(self, use: _Use) -> Iterator[NotQueried]:
+    def _unread(self, use: _Use, unread: dict[str, None]) -> Iterator[NotQueried]:
         verb = "wrote to" if self._is_backward else "read"
-        for app in self._recorded(use.path).unread:
+        for app in dict.fromkeys(self._recorded(use.path).unread) | unread:
             yield NotQueried(app, f"whether it {verb} {_shown(use.path)} is not known")
 
-    def _others(self, use: _Use) -> Iterator[_Use]:
-        """Uses of others, in the order of time that leads from one to the other, of what may be the same rows."""
+    def _others(self, use: _Use, unread: dict[str, None]) -> Iterator[_Use]:
+        """Uses of others, in the order of time that leads from one to the other, of what may be the same rows.
+
+        ``unread``: gets the applications whose uses of it can't be read.
+        """
         dataset = unfiled_dataset(use.path)
         assert dataset is not None
         ids = self._store.application_ids()
@@ -95,7 +100,12 @@ class UnfiledLinks:
             and dataset.may_be(named)
         )
         for app in apps:
-            for other in self._uses_of(app):
+            try:
+                others = self._uses_of(app)
+            except UNREAD:
+                unread[app] = None
+                continue
+            for other in others:
                 current_budget().check()
                 named = unfiled_dataset(other.path)
                 if other.wrote != self._is_backward or named is None or not dataset.may_be(named):
@@ -111,12 +121,12 @@ class UnfiledLinks:
     def _uses_of(self, app: str) -> list[_Use]:
         """What an application recorded of datasets without files."""
         if app not in self._uses:
-            uses = self._uses[app] = list[_Use]()
+            uses = list[_Use]()
             try:
                 messages = self._store.messages(app, *FILE_MESSAGES)
             except KeyError:
                 # It was deleted meanwhile.
-                return uses
+                messages = []
             for message in messages:
                 current_budget().check()
                 if not isinstance(message, RecordFiles | RecordSplits):
@@ -124,6 +134,7 @@ class UnfiledLinks:
                 for node, path, version, wrote in file_versions(message):
                     if unfiled_dataset(path) is not None:
                         uses.append(_Use(app, node, path, wrote, version.mtime, message.version))
+            self._uses[app] = uses
         return self._uses[app]
 
 

@@ -17,12 +17,13 @@ from lineage_arrays.saved.reading import (
     NamedArray,
     find_array,
     listed_arrays,
+    readable,
 )
 from lineage_arrays.saved.storing import is_array
 from lineage_arrays.workflow import ArrayFile
 from lineage_core.tracing.budget import current_budget
 from lineage_store.paths import Spellings
-from lineage_store.port import GraphStore
+from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile
 
 FileStatus: TypeAlias = Literal["same", "changed", "gone"]
@@ -131,17 +132,35 @@ def locate(
                 "one question reads: name an application by --app"
             )
         return _named(recordings, chosen.app, name, absolute, chosen, sources=sources)
-    for application, arrays in listed_arrays(store, store.applications()[:APPLICATIONS_SEARCHED]):
+    latest = store.applications()[:APPLICATIONS_SEARCHED]
+    for application, arrays in listed_arrays(store, readable(latest)):
         current_budget().check()
         if any(array.name == name for array in arrays):
             try:
-                return _named(recordings, application.app, name, absolute, None, sources=sources)
+                located = _named(recordings, application.app, name, absolute, None, sources=sources)
             except ArrayLineageError:
                 continue
+            # A damaged one began at the latest at the time that is known of it: those behind are older.
+            _refuse_damaged(latest[: latest.index(application)], name)
+            return located
+    _refuse_damaged(latest, name)
     kind = "read" if sources else "made"
     raise ArrayLineageError(
         f"no recording {kind} an array {name!r}: `lineage arrays list` lists them; an older one is asked with --app"
     )
+
+
+def _refuse_damaged(applications: Sequence[ApplicationRecord], name: str) -> None:
+    """Refuse where a damaged application may be the latest that has an array.
+
+    Raises:
+        ArrayLineageError: one of the applications is damaged.
+    """
+    for application in applications:
+        if application.damage:
+            raise ArrayLineageError(
+                f"whether {application.app} has an array {name!r} is not known, as it is damaged: name an application by --app"
+            )
 
 
 def _chosen(

@@ -250,14 +250,15 @@ def recording_of_parts(
 
 
 def latest_measured(store: GraphStore) -> StoredRecording:
-    """The latest recording that was stored with costs of strategies, among the latest applications.
+    """The latest recording that can be read and was stored with costs of strategies, among the latest applications.
 
     Raises:
         ArrayLineageError: there is none.
         BudgetError: the question has no time left.
     """
     latest = store.applications()[:APPLICATIONS_SEARCHED]
-    for application, _ in listed_arrays(store, latest):
+    searched = readable(latest)
+    for application, _ in listed_arrays(store, searched):
         current_budget().check()
         try:
             recording = read_recording(store, application.app)
@@ -265,8 +266,10 @@ def latest_measured(store: GraphStore) -> StoredRecording:
             continue
         if recording.is_measured:
             return recording
+    damaged = len(latest) - len(searched)
+    unread = f" ({damaged:,} are damaged)" if damaged else ""
     raise ArrayLineageError(
-        f"of the latest {len(latest):,} applications none was stored with costs of strategies: the program gives them, "
+        f"of the latest {len(latest):,} applications{unread} none is known to be stored with costs of strategies: the program gives them, "
         "store_recording(version, name, costs=measured_run(version, questions)); name an older one by --app"
     )
 
@@ -288,10 +291,19 @@ class ListedArray:
     path: str | None
 
 
+def readable(applications: Sequence[ApplicationRecord]) -> list[ApplicationRecord]:
+    """Those applications that are not damaged."""
+    return [application for application in applications if not application.damage]
+
+
 def listed_arrays(
     store: GraphStore, applications: Sequence[ApplicationRecord]
 ) -> Iterator[tuple[ApplicationRecord, list[ListedArray]]]:
-    """The applications among some that have arrays, and the named arrays of each."""
+    """The applications among some that have arrays, and the named arrays of each.
+
+    Raises:
+        DamagedError: one of them is damaged; `readable` leaves these out.
+    """
     for application in applications:
         arrays = [
             ListedArray(application.app, node.node, node.name, node.description, node.path)

@@ -13,6 +13,7 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import BudgetError, current_budget
 from lineage_query.erasure.reached import ReachedRow
 from lineage_query.erasure.topics import OpenTopics, RecordRanges, records_of
+from lineage_store.errors import DamagedError
 from lineage_store.materialised import SUFFIX
 from lineage_store.port import GraphStore, ViewingStore
 
@@ -100,15 +101,14 @@ def _kept(
                 texts,
                 "texts of rows, as detailed capture or an SDK stored them",
             )
-        recipes = len(store.messages(app, "recipe"))
-        if recipes:
-            yield Kept(
-                "recipes",
-                app,
-                where,
-                recipes,
-                "constants of the program's queries, and rows that it made itself",
-            )
+        holds = "constants of the program's queries, and rows that it made itself"
+        try:
+            recipes = len(store.messages(app, "recipe"))
+        except DamagedError as error:
+            yield Kept("recipes", app, where, 0, f"{holds}; not looked at: {error}")
+        else:
+            if recipes:
+                yield Kept("recipes", app, where, recipes, holds)
         views = sum(1 for _ in view_texts(store, app)) if place is not None else 0
         if views:
             yield Kept(

@@ -12,6 +12,7 @@ from lineage_core.recipe.document import ERASED, Recipe
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.finding import SubjectError, SubjectQuery
 from lineage_query.rows.reader import RowReader
+from lineage_store.errors import DamagedError
 from lineage_store.paths import canonical, plain_path
 from lineage_store.port import GraphStore
 
@@ -24,7 +25,7 @@ def with_folder(query: SubjectQuery, store: GraphStore, reader: RowReader) -> Su
     A file or folder of the name comes first. ``customers`` and ``sales.customers`` name ``spark_catalog.sales.customers``.
 
     Raises:
-        SubjectError: programs recorded several tables of the name, or one in several folders.
+        SubjectError: programs recorded several tables of the name, or one in several folders, or what one recorded can't be read.
         RowsError: a folder can't be listed.
     """
     source = query.source
@@ -96,7 +97,15 @@ def _tables(store: GraphStore, text: str, *, strict: bool = True) -> Iterator[tu
     ``text``: stands in their recipes; ``strict``: a recipe that can't be read is an error, and not left out.
     """
     for app in store.application_ids():
-        for message in store.messages(app, "recipe"):
+        try:
+            messages = store.messages(app, "recipe")
+        except DamagedError as problem:
+            if not strict:
+                continue
+            raise SubjectError(
+                f"which folder is meant is not known ({problem}): name the folder"
+            ) from problem
+        for message in messages:
             current_budget().check()
             if not isinstance(message, RecipeMessage) or message.recipe == ERASED:
                 continue
