@@ -9,16 +9,27 @@ from pathlib import Path
 
 import pytest
 
+from lineage_arrays.errors import ArrayLineageError
+from lineage_arrays.saved.linking import Recordings
+from lineage_arrays.saved.locating import locate
+from lineage_arrays.saved.reading import ArrayRecording, latest_measured
 from lineage_core.tracing.budget import TooMuchError
 from lineage_query.application_search import ApplicationSearch, search_applications
+from lineage_query.erasure.finding import SubjectError, SubjectQuery
+from lineage_query.erasure.keeping import kept_of
+from lineage_query.erasure.named_sources import names_of_table, with_table
 from lineage_query.finding import NotFoundError, find_application, find_uses
+from lineage_query.iceberg_uses import IcebergUses
 from lineage_query.jobs import StoredRuns
+from lineage_query.rows.iceberg_log import Snapshot
 from lineage_query.rows.reader import RowReader
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.columns import application_key
+from lineage_store.lake.file_names import folder_of
 from lineage_store.lake.store import LakeStore
 from lineage_store.moving import move_application
-from lineage_store.paths import FileState, RowsError
+from lineage_store.paths import FileState, RowsError, Spellings
+from lineage_store.recorded_files import RecordedFiles
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.stored_lineage import store_run
 
@@ -32,9 +43,10 @@ LATER = 4_000_000_000.0
 
 @dataclass
 class Lake:
-    """A lake; all applications wrote ``sink``, one after the other."""
+    """A lake; all applications read ``source`` and wrote ``sink``, one after the other."""
 
     folder: Path
+    source: Path
     sink: Path
 
     def __post_init__(self) -> None:
@@ -61,7 +73,7 @@ def build_lake(folder: Path, starts: dict[str, float]) -> Lake:
     ):
         for app in starts:
             move_application(sqlite, store, app)
-    return Lake(folder / "lake", run.sink)
+    return Lake(folder / "lake", run.source, run.sink)
 
 
 @pytest.fixture
@@ -94,23 +106,32 @@ def test_an_earlier_writer_answers_for_no_later_one_that_is_lost(lake: Lake) -> 
 
 
 def test_nor_where_only_the_content_is_the_same(lake: Lake) -> None:
-    reader = RowReader()
+    def readers() -> list[tuple[str, str]]:
+        uses = find_uses(lake.store, RowReader(), str(lake.source), wrote=False)
+        return [(use.app, use.file_status) for use in uses]
+
     lake.lose()
-    # The very file that was written is there.
-    assert _writers(lake, reader) == ["app-3"]
-    # Written again since, with the content that it had.
-    os.utime(lake.sink, (5e8, 5e8))
+    # The very file that was read is there.
+    assert readers() == [("app-3", "same")]
+    # It was written since, with the content that it had.
+    os.utime(lake.source, (5e8, 5e8))
     with pytest.raises(TooMuchError, match="whether app-2 read or wrote"):
-        _writers(lake, reader)
+        readers()
+    lake.store.delete(HARMED)
+    assert readers() == [("app-3", "touched")]
 
 
-def test_a_lost_application_may_have_begun_before_a_file_that_nobody_knows(lake: Lake) -> None:
+def test_a_lost_application_may_have_begun_before_a_file_that_nobody_knows(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lake.lose()
     other = lake.sink.with_name("other")
     other.write_text("a\n")
     # Before the lake was written, and after the applications began.
     os.utime(other, (5e8, 5e8))
-    with pytest.raises(TooMuchError, match="app-2"):
+    # What it recorded of files can be read: what is lost is something else.
+    monkeypatch.setattr(lake.store, "recorded_files", lambda _: RecordedFiles())
+    with pytest.raises(NotFoundError, match=r"lineage of .*app-2 \(its lineage is damaged\)"):
         find_uses(lake.store, RowReader(), str(other), wrote=True)
 
 
@@ -154,3 +175,61 @@ def test_what_begins_after_a_lost_one_was_written_is_the_latest(tmp_path: Path) 
     lake = build_lake(tmp_path, {"app-1": 1000.0, "app-2": LATER})
     lake.lose("app-1")
     assert find_application(lake.store, "latest") == "app-2"
+
+
+def test_a_table_by_name_is_no_other_where_one_is_lost(lake: Lake) -> None:
+    query = SubjectQuery("customers", rows=(1,))
+    with pytest.raises(SubjectError, match="no table"):
+        with_table(query, lake.store)
+    lake.lose()
+    with pytest.raises(SubjectError, match=r"not known \(app-2 is damaged.*name the folder"):
+        with_table(query, lake.store)
+    assert names_of_table(lake.store, "/data/customers") == []
+
+
+def test_what_is_kept_of_a_lost_application_is_not_known(lake: Lake) -> None:
+    assert kept_of(lake.store, APPS, (), None) == ()
+    lake.lose()
+    (kept,) = kept_of(lake.store, APPS, (), None)
+    assert (kept.kind, kept.app, kept.items) == ("recipes", HARMED, 0)
+    assert "not looked at: app-2 is damaged" in kept.holds
+
+
+def test_who_wrote_a_snapshot_is_not_known_where_it_may_be_a_lost_application(lake: Lake) -> None:
+    snapshot = Snapshot(7, None, True, HARMED)
+    assert not IcebergUses(lake.store, Spellings()).is_recorded(snapshot)
+    lake.lose()
+    uses = IcebergUses(lake.store, Spellings())
+    assert uses.captured(snapshot) == [HARMED]
+    with pytest.raises(RowsError, match="who wrote snapshot 7 is not known: app-2 is damaged"):
+        uses.is_recorded(snapshot)
+    # Another Spark application committed this one.
+    assert not uses.is_recorded(Snapshot(8, None, True, "app-1"))
+
+
+def test_a_lost_id_may_be_that_of_the_writer_of_any_snapshot(
+    lake: Lake, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lost = folder_of(application_key(HARMED))
+    monkeypatch.setattr(lake.store, "application_ids", lambda: ["app-3", lost, "app-1"])
+    uses = IcebergUses(lake.store, Spellings())
+    assert uses.captured(Snapshot(7, None, True, HARMED)) == [lost]
+    assert uses.captured(Snapshot(7, None, True, "")) == []
+
+
+def test_an_array_by_name_may_be_of_a_lost_application(lake: Lake) -> None:
+    def read(app: str) -> ArrayRecording:
+        raise AssertionError(app)
+
+    def find() -> None:
+        locate(lake.store, Recordings(read), "total", None, sources=False)
+
+    with pytest.raises(ArrayLineageError, match="no recording made an array 'total'"):
+        find()
+    with pytest.raises(ArrayLineageError, match="of the latest 3 applications none"):
+        latest_measured(lake.store)
+    lake.lose()
+    with pytest.raises(ArrayLineageError, match="whether app-2 has an array 'total' is not known"):
+        find()
+    with pytest.raises(ArrayLineageError, match=r"latest 3 applications \(1 are damaged\) none"):
+        latest_measured(lake.store)
