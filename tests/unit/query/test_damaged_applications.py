@@ -231,5 +231,5 @@ def test_an_array_by_name_may_be_of_a_lost_application(lake: Lake) -> None:
     lake.lose()
     with pytest.raises(ArrayLineageError, match="whether app-2 has an array 'total' is not known"):
         find()
-    with pytest.raises(ArrayLineageError, match=r"latest 3 applications \(1 are damaged\) none"):
+    with pytest.raises(ArrayLineageError, match=r"latest 2 applications that can be read \(1 more"):
         latest_measured(lake.store)

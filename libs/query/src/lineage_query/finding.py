@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from lineage_core.contract.message import (
     Unknown,
 )
-from lineage_core.tracing.budget import TooMuchError, current_budget
+from lineage_core.tracing.budget import TooManyMessagesError, TooMuchError, current_budget
 from lineage_query.rows.file_status import (
     CurrentState,
     FileStatus,
@@ -111,8 +111,8 @@ def _latest(store: GraphStore, first: str) -> str:
     """
     try:
         store.messages(first, "begin")
-    except KeyError:
-        # It was deleted meanwhile, which whoever reads it says.
+    except (KeyError, TooManyMessagesError):
+        # It was deleted meanwhile, or is larger than a query may hold: whoever reads it says so.
         pass
     except DamagedError as error:
         raise NotFoundError(

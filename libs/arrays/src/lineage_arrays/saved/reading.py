@@ -267,9 +267,9 @@ def latest_measured(store: GraphStore) -> StoredRecording:
         if recording.is_measured:
             return recording
     damaged = len(latest) - len(searched)
-    unread = f" ({damaged:,} are damaged)" if damaged else ""
+    unread = f" that can be read ({damaged:,} more are damaged)" if damaged else ""
     raise ArrayLineageError(
-        f"of the latest {len(latest):,} applications{unread} none is known to be stored with costs of strategies: the program gives them, "
+        f"of the latest {len(searched):,} applications{unread} none was stored with costs of strategies: the program gives them, "
         "store_recording(version, name, costs=measured_run(version, questions)); name an older one by --app"
     )
 
