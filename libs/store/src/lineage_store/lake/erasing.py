@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from lineage_core.codec.columns import pack_block, unpack_block
 from lineage_core.contract.message import Message, Recipe, dump_message
+from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.arrow import pc
-from lineage_store.lake.columns import USED, Kind, application_key
+from lineage_store.lake.columns import USED, Kind
 from lineage_store.lake.file_writing import write_file
+from lineage_store.lake.files import Files
 from lineage_store.lake.table import LakeFile, ReplacedError
 from lineage_store.port import Rewrite
 
@@ -19,42 +23,66 @@ if TYPE_CHECKING:
     from lineage_store.lake.store import LakeStore
 
 
+@dataclass
+class _Rewriting:
+    """Files that take the place of others, and how many blocks were changed in them."""
+
+    added: list[LakeFile] = field(default_factory=list)
+    removed: list[LakeFile] = field(default_factory=list)
+    replaced: int = 0
+
+
 def erase_application(
     store: LakeStore, app: str, rewrite: Rewrite, messages: Iterable[Message]
 ) -> int:
     """As :meth:`lineage_store.port.ErasableStore.erase`."""
     silent_s = store.counts(app).silent_s or 0.0
-    key, all_messages = application_key(app), list(messages)
+    key, all_messages = store.reader.key_of(app), list(messages)
     recipes = {
         message.node: dump_message(message)
         for message in all_messages
         if isinstance(message, Recipe)
     }
     while True:
-        files = store.table.snapshot(newest=True).files.get(key, ())
-        replaced, added, removed = 0, list[LakeFile](), list[LakeFile]()
+        store.table.snapshot(newest=True)
+        files = store.reader.answer(key, lambda files: _rewritten(store, files, rewrite, recipes))
+        # Replacing texts is no sign of life.
+        writer = store.writer(app, store.now() - silent_s)
+        for message in all_messages:
+            writer.message(message)
+        try:
+            writer.commit(files.added, files.removed)
+        except ReplacedError:
+            store.table.erase(files.added)
+            continue
+        # Also what an erasure that was interrupted left; what somebody may commit at this moment stays until it is a week old.
+        store.table.erase([*files.removed, *store.table.dead_files(key)])
+        return files.replaced
+
+
+def _rewritten(
+    store: LakeStore, files: Files, rewrite: Rewrite, recipes: Mapping[str, str]
+) -> _Rewriting:
+    """Write the files again that have something to replace; nothing stays of them where that fails."""
+    done = _Rewriting()
+    try:
         for file in files:
             tables = {kind: store.reader.read((file,), kind, USED[kind]) for kind in Kind}
             blocks, changed = _blocks(tables[Kind.BLOCK], rewrite)
             kept = _messages(tables[Kind.MESSAGE], recipes)
             if not changed and kept.num_rows == tables[Kind.MESSAGE].num_rows:
                 continue
-            new = write_file(store.table, key, {**tables, Kind.BLOCK: blocks, Kind.MESSAGE: kept})
-            added += [] if new is None else [new]
-            removed.append(file)
-            replaced += changed
-        # Replacing texts is no sign of life.
-        writer = store.writer(app, store.now() - silent_s)
-        for message in all_messages:
-            writer.message(message)
-        try:
-            writer.commit(added, removed)
-        except ReplacedError:
-            store.table.erase(added)
-            continue
-        # Also what an erasure that was interrupted left; what somebody may commit at this moment stays until it is a week old.
-        store.table.erase([*removed, *store.table.dead_files(key)])
-        return replaced
+            new = write_file(
+                store.table, file.key, {**tables, Kind.BLOCK: blocks, Kind.MESSAGE: kept}
+            )
+            done.added += [] if new is None else [new]
+            done.removed.append(file)
+            done.replaced += changed
+    except BaseException:
+        with suppress(StoreUnavailableError):
+            store.table.erase(done.added)
+        raise
+    return done
 
 
 def _blocks(rows: pa.Table, rewrite: Rewrite) -> tuple[pa.Table, int]:

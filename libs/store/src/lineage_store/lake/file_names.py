@@ -10,6 +10,8 @@ from lineage_store.lake.columns import APP, application_key
 
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 """Ids that are names of files as they are."""
+_OWN: Final = re.compile(r"[/.][0-9a-f]{32}-([0-9a-f]{32})\.parquet\Z")
+"""How a name ends: what no other file has, and the digest of the footer."""
 
 
 def folder_of(key: str) -> str:
@@ -24,10 +26,22 @@ def key_in(path: str) -> str:
     return key if name == APP else ""
 
 
-def new_path(key: str, app: str = "") -> str:
-    """The path of a file that is not there yet. ``app``: the id, where it is known."""
+def new_path(key: str, app: str, footer: str) -> str:
+    """The path of a file that is not there yet.
+
+    Args:
+        key: of the application.
+        app: its id; empty: it is not known.
+        footer: digest of the file's footer.
+    """
     named = f"{app}." if _PLAIN.fullmatch(app) else ""
-    return f"{folder_of(key)}/{named}{uuid.uuid4().hex}.parquet"
+    return f"{folder_of(key)}/{named}{uuid.uuid4().hex}-{footer}.parquet"
+
+
+def footer_digest_in(path: str) -> str:
+    """The digest of the footer that a file was written with; empty: its name is of a version before, and does not say."""
+    found = _OWN.search(path)
+    return found[1] if found else ""
 
 
 def name_in(path: str) -> str | None:

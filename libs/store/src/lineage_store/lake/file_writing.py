@@ -14,12 +14,15 @@ from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.arrow import nulls, pc
 from lineage_store.lake.columns import BLOBS, ORDER, PACKED, Kind, file_schema
 from lineage_store.lake.file_names import folder_of, new_path
+from lineage_store.lake.footers import digest_of_footer, footer_bytes
 from lineage_store.lake.table import LakeFile, LakeTable, sync_files
 
 GROUP_BYTES: Final = 1 << 20
 """Bytes of rows in one row group, about: what a look-up of one row reads."""
 GROUP_ROWS: Final = 16_384
 LEVEL: Final = 3
+WRITTEN_BYTES: Final = 4 << 20
+"""Bytes that are given to the storage at a time."""
 
 Tables: TypeAlias = Mapping[Kind, pa.Table]
 """Rows by kind."""
@@ -35,16 +38,22 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
     if not kinds:
         return None
     schema = file_schema(kinds)
-    path = new_path(key, _app_in(tables))
+    # Its name has the digest of its end: it is made in memory, where its rows are already.
+    sink = pa.BufferOutputStream()
+    with _writer(sink, schema) as writer:
+        for kind in kinds:
+            rows = tables[kind].sort_by([(name, "ascending") for name in ORDER[kind]])
+            for part in _groups(rows):
+                writer.write_table(_as_rows(part, kind, schema), row_group_size=part.num_rows)
+    whole = sink.getvalue()
+    footer = footer_bytes(pa.BufferReader(whole))
+    path = new_path(key, _app_in(tables), digest_of_footer(footer))
     try:
         if table.address.is_local:
             table.files.create_dir(folder_of(key), recursive=True)
-        with table.files.open_output_stream(path) as stream, _writer(stream, schema) as writer:
-            for kind in kinds:
-                rows = tables[kind].sort_by([(name, "ascending") for name in ORDER[kind]])
-                for part in _groups(rows):
-                    writer.write_table(_as_rows(part, kind, schema), row_group_size=part.num_rows)
-        size = table.files.get_file_info(path).size
+        with table.files.open_output_stream(path) as stream:
+            for at in range(0, whole.size, WRITTEN_BYTES):
+                stream.write(whole.slice(at, min(WRITTEN_BYTES, whole.size - at)))
     except BaseException as error:
         # A disk that is full would be filled by what was begun.
         with suppress(Exception):
@@ -57,7 +66,7 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
     if table.address.is_local:
         folder = Path(table.address.location) / folder_of(key)
         sync_files(Path(table.address.location) / path, folder, folder.parent)
-    return LakeFile(path, size, key)
+    return LakeFile(path, whole.size, key)
 
 
 def _app_in(tables: Tables) -> str:

@@ -16,11 +16,12 @@ import pyarrow.parquet as pq
 from pyarrow import fs
 
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import DamagedError, StoreError
+from lineage_store.errors import DamagedError, StoreUnavailableError
 from lineage_store.lake.arrow import array_of_texts, nulls, pc, scalar_of
 from lineage_store.lake.columns import TYPES, Kind, application_key
 from lineage_store.lake.file_names import folder_of, key_in, name_in
-from lineage_store.lake.opening import FileOpener, as_store_errors
+from lineage_store.lake.footers import read_footer
+from lineage_store.lake.opening import FileOpener
 from lineage_store.lake.table import LakeFile, LakeTable
 
 FOOTERS_CACHED: Final = 4_096
@@ -179,10 +180,11 @@ class LakeReader:
         return self.table.snapshot().files.get(key, ())
 
     def key_of(self, app: str) -> str:
-        """The key of an application; of one whose id was lost with its files, its folder's name is the id."""
+        """The key of an application; of one whose id was lost with its files, and of no other, its folder's name is the id."""
         key, files = application_key(app), self.table.snapshot().files
         named = key_in(app)
-        return named if key not in files and named in files else key
+        is_lost = key not in files and named in files and self._app_of(files[named]) == app
+        return named if is_lost else key
 
     def answer(self, key: str, work: Callable[[Files], T]) -> T:
         """What ``work`` makes of the files of an application, all of one version.
@@ -192,6 +194,7 @@ class LakeReader:
             StoreError: the storage can't be read.
         """
         files = self.files(key)
+        is_tried = False
         while True:
             try:
                 return work(files)
@@ -199,8 +202,11 @@ class LakeReader:
                 # Somebody compacted or deleted the application since.
                 newer = self.table.snapshot(newest=True).files.get(key, ())
                 if newer == files:
-                    raise self._damaged(files, self._missing_of(files) or str(error)) from error
-                files = newer
+                    if missing := self._missing_of(files):
+                        raise self._damaged(files, missing) from error
+                    if is_tried:
+                        raise StoreUnavailableError(f"can't read the lake: {error}") from error
+                is_tried, files = newer == files, newer
             except DamagedError as error:
                 raise self._damaged(files, error.damage) from error
 
@@ -236,7 +242,10 @@ class LakeReader:
                 yield answer
 
     def _damaged(self, files: Files, damage: str) -> DamagedError:
-        """The error that names the application, by what is left of it."""
+        """The error that names the application, by what is left of it; a file that is put back is read anew."""
+        with self._lock:
+            for file in files:
+                self._footers.pop(file.path, None)
         written_at = max((file.added_at for file in files), default=0.0)
         return DamagedError(damage, self._app_of(files), written_at)
 
@@ -245,7 +254,7 @@ class LakeReader:
             if (name := name_in(file.path)) is not None:
                 return name
         for file in files:
-            with suppress(FileNotFoundError, StoreError):
+            with suppress(FileNotFoundError, DamagedError):
                 for (name,) in rows_of(self.read((file,), Kind.APPLICATION, ("name",))):
                     return str(name)
         return folder_of(files[0].key) if files else ""
@@ -315,20 +324,23 @@ class LakeReader:
         lookup: Lookup | None,
     ) -> list[pa.Table]:
         footer = self._footer(file)
-        parts = []
-        with as_store_errors(self.table, file.path), self.opener.open(file) as stream:
+
+        def read(stream: pa.NativeFile) -> list[pa.Table]:
             opened = pq.ParquetFile(
                 stream,
                 metadata=footer.metadata,
                 pre_buffer=self.opener.is_remote,
                 page_checksum_verification=True,
             )
+            parts = []
             for group in groups:
                 current_budget().check()
                 part = self._group(file, opened, footer, group, columns, lookup)
                 if part.num_rows:
                     parts.append(part)
-        return parts
+            return parts
+
+        return self.opener.read(file, read)
 
     def _group(
         self,
@@ -389,8 +401,7 @@ class LakeReader:
             if footer is not None:
                 self._footers.move_to_end(file.path)
                 return footer
-        with as_store_errors(self.table, file.path), self.opener.open(file) as stream:
-            footer = _footer_of(pq.read_metadata(stream))
+        footer = self.opener.read(file, lambda stream: _footer_of(read_footer(stream, file.path)))
         with self._lock:
             self.counts.footers += 1
             self._footers[file.path] = footer

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import int64_of
-from lineage_store.lake.opening import as_store_errors
+from lineage_store.lake.opening import read_surely
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Numbers, PartFile
@@ -40,23 +40,20 @@ def read_rows_of(table: LakeTable, file: PartFile, names: list[str] | None = Non
         StoreError: it is damaged, or the storage can't be read.
         FileNotFoundError: it is not there any more.
     """
-    with (
-        as_store_errors(table, file.file.path),
-        table.files.open_input_file(file.file.path) as stream,
-        pq.ParquetFile(stream, page_checksum_verification=True) as parquet,
-    ):
-        return parquet.read(names)
+
+    def read(stream: pa.NativeFile) -> pa.Table:
+        with pq.ParquetFile(stream, page_checksum_verification=True) as parquet:
+            return parquet.read(names)
+
+    return read_surely(table, file.file.path, read)
 
 
 def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
     """Whether a file's items are integers, and not texts; None if it has no items."""
     if file.part not in OF_ITEMS:
         return None
-    with (
-        as_store_errors(table, file.file.path),
-        table.files.open_input_file(file.file.path) as stream,
-    ):
-        return OF_ITEMS[file.part] in pq.read_schema(stream).names
+    names = read_surely(table, file.file.path, lambda stream: pq.read_schema(stream).names)
+    return OF_ITEMS[file.part] in names
 
 
 def check_items(table: LakeTable, files: Sequence[PartFile]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.lake.arrow import array_of, int64_of
-from lineage_store.lake.opening import as_store_errors
+from lineage_store.lake.opening import read_surely
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
 from lineage_store.triples.files import Columns, Numbers, PartFile, spans
@@ -55,28 +55,51 @@ class GroupReader:
         """A file with its footer."""
         path = file.file.path
         if path not in self._opened:
-            with as_store_errors(self.table, path):
-                stream = self.table.files.open_input_file(path)
-                # On object storage neighbouring columns are read by one request.
-                parquet = pq.ParquetFile(
-                    stream,
-                    pre_buffer=not self.table.address.is_local,
-                    page_checksum_verification=True,
-                )
-                described = parquet.metadata
-                groups = range(described.num_row_groups)
-                is_numbered = described.schema.column(0).physical_type == "INT64"
-                bounds: list[Any] = [
-                    described.row_group(at).column(0).statistics for at in groups if is_numbered
-                ]
-                self._opened[path] = _Opened(
-                    parquet,
-                    np.array([one.min for one in bounds], dtype=np.int64),
-                    np.array([one.max for one in bounds], dtype=np.int64),
-                    tuple(described.schema.names),
-                )
-                self.counts.files += 1
+            self._opened[path] = read_surely(
+                self.table,
+                path,
+                self._open,
+                lambda: self._open(self.table.files.open_input_file(path)),
+            )
+            self.counts.files += 1
         return self._opened[path]
+
+    def _open(self, stream: pa.NativeFile) -> _Opened:
+        # On object storage neighbouring columns are read by one request.
+        parquet = pq.ParquetFile(
+            stream,
+            pre_buffer=not self.table.address.is_local,
+            page_checksum_verification=True,
+        )
+        described = parquet.metadata
+        groups = range(described.num_row_groups)
+        is_numbered = described.schema.column(0).physical_type == "INT64"
+        bounds: list[Any] = [
+            described.row_group(at).column(0).statistics for at in groups if is_numbered
+        ]
+        if None in bounds:
+            raise pa.ArrowInvalid("a row group has no statistics")
+        return _Opened(
+            parquet,
+            np.array([one.min for one in bounds], dtype=np.int64),
+            np.array([one.max for one in bounds], dtype=np.int64),
+            tuple(described.schema.names),
+        )
+
+    def read(self, file: PartFile, work: Callable[[pq.ParquetFile], pa.Table]) -> pa.Table:
+        """What ``work`` reads of a file; it may be called twice.
+
+        Raises:
+            FileNotFoundError: the file is not there any more.
+            StoreError: it is damaged, or the storage can't be read.
+        """
+        opened = self.opened(file)
+        return read_surely(
+            self.table,
+            file.file.path,
+            lambda stream: work(self._open(stream).file),
+            lambda: work(opened.file),
+        )
 
     def group(self, file: PartFile, index: int) -> Columns:
         """All rows of a row group.
@@ -92,9 +115,11 @@ class GroupReader:
             self._groups.move_to_end(at)
             return self._groups[at][0]
         opened = self.opened(file)
-        with as_store_errors(self.table, file.file.path):
-            stored = [name for name in COLUMNS[file.part] if name in opened.columns]
-            rows = opened.file.read_row_group(index, columns=stored, use_threads=False)
+        stored = [name for name in COLUMNS[file.part] if name in opened.columns]
+        rows = self.read(
+            file,
+            lambda parquet: parquet.read_row_group(index, columns=stored, use_threads=False),
+        )
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
@@ -157,8 +182,7 @@ class SortedPart:
         for file in self._files:
             opened = self._reader.opened(file)
             stored = [name for name in (names or COLUMNS[self.part]) if name in opened.columns]
-            with as_store_errors(self._reader.table, file.file.path):
-                rows = opened.file.read(columns=stored, use_threads=False)
+            rows = self._reader.read(file, _all_of(stored))
             parts.append({name: _array(rows.column(name)) for name in stored})
         return self._joined(parts)
 
@@ -266,6 +290,10 @@ class SortedPart:
 
     def __bool__(self) -> bool:
         return bool(self._files)
+
+
+def _all_of(names: list[str]) -> Callable[[pq.ParquetFile], pa.Table]:
+    return lambda parquet: parquet.read(columns=names, use_threads=False)
 
 
 def check_room(count: int, most: int | None) -> None:
