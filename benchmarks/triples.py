@@ -3,7 +3,7 @@
 The workflow is that of CSProv (25 entities, 4.6 million values, 6.4 million triples, three large components, 132 of medium size, the rest of
 100 values at most), made by a seed and replicated. It is imported and indexed, then 1 % of triples more: the index of these against that
 of the whole, by processor time, is `ratio`. Items of three classes are traced backward by all methods, each by a fresh process; each answer is compared with
-a breadth-first search in memory. Prints one JSON line. Seconds of a trace are those of the question and of reading what answers it; those of
+a breadth-first search in memory. `classes` are traced before the addition, over the nodes and edges of `before`; `added.classes` after it, over those of the row. Prints one JSON line. Seconds of a trace are those of the question and of reading what answers it; those of
 opening the lake are apart, Python's start is in neither. `cold`: both together, by the method `auto`, with nothing of the files in the system's memory.
 """
 
@@ -195,6 +195,7 @@ def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any
     search = Search(made)
     items = chosen_items(made, search, items_of_class)
     classes = {name: traces_of(url, some, search) for name, some in items.items()}
+    before = {"nodes": made.items, "edges": indexed["edges"]}
     more = added(made, SHARE_ADDED)
     path = write_added(more, len(made.src), folder)
     del made, search
@@ -209,6 +210,7 @@ def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any
         "factor": factor,
         "nodes": more.items,
         "edges": triples,
+        "before": before,
         "import": imported,
         "index": indexed,
         "added": {
@@ -226,7 +228,7 @@ def triples_row(folder: Path, factor: int, items_of_class: int) -> dict[str, Any
 
 
 def joined_traces(url: str, items: dict[str, list[int]], search: Search) -> dict[str, Any]:
-    """The same items once triples at random have joined most components: what a trace takes, how many answers are as the search says, and how many are refused as too large."""
+    """The same items once triples at random joined components, so that most items are in joined ones: what a trace takes, how many answers are as the search says, and how many are refused as too large."""
     rows = {}
     for name, some in items.items():
         expected = {item: search.back(item) for item in some}

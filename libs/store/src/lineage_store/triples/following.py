@@ -43,7 +43,11 @@ class Walk:
 
     @property
     def cost(self) -> int:
-        """What was spent, as triples that are read."""
+        """What was spent, as triples that are read.
+
+        All that the shared reader read since the walk began counts, so nothing else may read triples by it between two steps:
+        the search of sets between them reads parents and children of sets alone, which are none.
+        """
         return self._part.counts.triples - self._read_before + self.steps * STEP_TRIPLES
 
     def go_on(self, most_cost: int | None = None) -> bool:
