@@ -203,14 +203,21 @@ def test_one_damaged_application_harms_no_other(lake: Lake, damage: str) -> None
     assert lake.answer("forward", sources[APPS[0]]) == forwards[APPS[0]]
 
 
-def test_flows_that_a_bit_changed_in_are_never_read(lake: Lake) -> None:
+@pytest.mark.parametrize("kind", [Kind.BLOCK, Kind.EDGE])
+def test_flows_that_a_bit_changed_in_are_never_read(lake: Lake, kind: Kind) -> None:
     """Packed columns are not compressed: what a bit changed in would be other rows."""
     place = f"{lake.runs[HARMED].sink}:1"
     lake.answer("back", place)
-    harm(lake.file_of(HARMED), Kind.BLOCK.value)
+    harm(lake.file_of(HARMED), kind.value)
     refused = lake("back", place)
     assert refused.exit_code != 0
     assert f"{HARMED} is damaged" in refused.stderr
+    # No count of what was received needs them.
+    assert lake.answer("verify", HARMED, "--received-only")["complete"]
+    verdict = lake("verify", HARMED)
+    assert verdict.exit_code == 1
+    assert verdict.stdout.startswith(f"{HARMED}: incomplete (damaged)")
+    assert lake("verify", "app-1").exit_code == 0
     assert lake.answer("back", f"{lake.runs['app-1'].sink}:1")["complete"]
 
 

@@ -21,7 +21,7 @@ from lineage_query.finding import find_application
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
-from lineage_query.verdicts import verdict_of, with_reasons
+from lineage_query.verdicts import verdict_of, with_files_read, with_reasons
 from lineage_store.materialised import delete_application
 from lineage_store.port import ApplicationRecord, GraphStore
 from lineage_store.url import index_folder, open_store
@@ -92,6 +92,9 @@ class Access(Protocol):
         Raises:
             KeyError: there is no such application.
         """
+
+    def files_read(self, app: str, verdict: Verdict) -> Verdict:
+        """The verdict once all that a lake has of an application was read."""
 
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
         """The verdict with whether rows of all captured outputs can be traced.
@@ -212,6 +215,9 @@ class StoredAccess:
 
     def verdict(self, app: str) -> Verdict:
         return verdict_of(self.store, app)
+
+    def files_read(self, app: str, verdict: Verdict) -> Verdict:
+        return with_files_read(self.store, app, verdict)
 
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
         if not verdict.recipes_received:

@@ -1327,7 +1327,8 @@ def verify(  # noqa: PLR0913, PLR0917 - an argument is an option
     received_only: Annotated[
         bool,
         typer.Option(
-            "--received-only", help="Only whether all was received, not whether rows can be traced."
+            "--received-only",
+            help="Only whether all was received, not whether rows can be traced: flows of a lake are not read.",
         ),
     ] = False,
     probe: Annotated[

@@ -156,6 +156,10 @@ class ServedAccess:
     def verdict(self, app: str) -> Verdict:
         return Verdict.from_json(self._get(f"/v1/applications/{_part(app)}/completeness"))
 
+    def files_read(self, app: str, verdict: Verdict) -> Verdict:
+        # The server reads what its verdict needs, and no more.
+        return verdict
+
     def answerable(self, app: str, verdict: Verdict, most_s: float | None = None) -> Verdict:
         # The server's verdict includes this already, where the server can determine it.
         return verdict

@@ -26,9 +26,10 @@ class Looking:
     probe_rows: int | None
 
     def further(self, app: str, verdict: Verdict) -> Verdict:
-        """The verdict, with whether rows can be traced where requested."""
+        """The verdict, with whether rows can be traced where requested: for that all is read that a lake has."""
         if self.received_only:
             return verdict
+        verdict = self.access.files_read(app, verdict)
         verdict = self.access.answerable(app, verdict)
         if self.probe_rows is None:
             return verdict

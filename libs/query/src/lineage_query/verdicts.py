@@ -14,7 +14,7 @@ from lineage_core.contract.verdict import (
     judge,
 )
 from lineage_store.errors import DamagedError, way_out
-from lineage_store.port import GraphStore
+from lineage_store.port import CheckingStore, GraphStore
 
 
 def verdict_of(store: GraphStore, app: str) -> Verdict:
@@ -24,6 +24,28 @@ def verdict_of(store: GraphStore, app: str) -> Verdict:
     except DamagedError as error:
         return damaged_verdict(f"{error.damage}; {way_out(app)}")
     return judge(messages, counts, now=time.time())
+
+
+def with_files_read(store: GraphStore, app: str, verdict: Verdict) -> Verdict:
+    """A verdict once all that is stored was read: what a store of files lost is also where no count needs it.
+
+    Args:
+        store: has the application.
+        app: the application.
+        verdict: what is known of what was received.
+
+    Raises:
+        KeyError: there is no such application.
+        StoreError: the store can't be read.
+        BudgetError: the query has no time left.
+    """
+    if verdict.status == "damaged" or not isinstance(store, CheckingStore):
+        return verdict
+    try:
+        store.check_files(app)
+    except DamagedError as error:
+        return damaged_verdict(f"{error.damage}; {way_out(app)}")
+    return verdict
 
 
 def with_reasons(

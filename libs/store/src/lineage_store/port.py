@@ -152,6 +152,21 @@ class ErasableStore(GraphStore, Protocol):
 
 
 @runtime_checkable
+class CheckingStore(Protocol):
+    """A store of files, which may be damaged where no question reads them."""
+
+    def check_files(self, app: str) -> None:
+        """Read all that is stored of an application.
+
+        Raises:
+            KeyError: there is no such application.
+            DamagedError: something of it is damaged or missing.
+            StoreError: the store can't be read.
+            BudgetError: the query has no time left.
+        """
+
+
+@runtime_checkable
 class ViewingStore(Protocol):
     """A store that keeps record-level views, which may have texts of rows."""
 

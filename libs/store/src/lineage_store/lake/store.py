@@ -26,6 +26,7 @@ from lineage_store.lake.application import (
     summary_of,
     unmatched_of,
 )
+from lineage_store.lake.columns import USED, Kind
 from lineage_store.lake.counting import count_nodes
 from lineage_store.lake.erasing import erase_application
 from lineage_store.lake.files import Files, LakeReader
@@ -252,6 +253,16 @@ class LakeStore:
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()
+
+    def check_files(self, app: str) -> None:
+        self.graph(app)
+
+        def read(files: Files) -> None:
+            for file in files:
+                for kind in Kind:
+                    self.reader.read((file,), kind, USED[kind])
+
+        self.reader.answer(self.reader.key_of(app), read)
 
     def delete(self, app: str) -> None:
         key = self.reader.key_of(app)

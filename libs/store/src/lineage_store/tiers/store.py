@@ -17,7 +17,13 @@ from lineage_core.contract.verdict import StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_store.errors import DamagedError, StoreError
 from lineage_store.moving import names_of
-from lineage_store.port import ApplicationRecord, ErasableStore, Rewrite, ViewingStore
+from lineage_store.port import (
+    ApplicationRecord,
+    CheckingStore,
+    ErasableStore,
+    Rewrite,
+    ViewingStore,
+)
 from lineage_store.recorded_files import (
     FileQuery,
     FileRows,
@@ -232,6 +238,13 @@ class TieredStore:
 
     def _follow(self, app: str) -> Follower[Tier]:
         return Follower(self, app, lambda tier: tier)
+
+    def check_files(self, app: str) -> None:
+        def check(tier: Tier) -> None:
+            if isinstance(tier, CheckingStore):
+                tier.check_files(app)
+
+        self._follow(app).read(check)
 
     def delete(self, app: str) -> None:
         # The lake first: where it can't be written, nothing is deleted. And last: it may have been archived meanwhile.
