@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, TypeAlias
@@ -45,9 +45,25 @@ def write_file(table: LakeTable, key: str, tables: Tables) -> LakeFile | None:
             rows = tables[kind].sort_by([(name, "ascending") for name in ORDER[kind]])
             for part in _groups(rows):
                 writer.write_table(_as_rows(part, kind, schema), row_group_size=part.num_rows)
-    whole = sink.getvalue()
-    footer = footer_bytes(pa.BufferReader(whole))
-    path = new_path(key, _app_in(tables), digest_of_footer(footer))
+    app = _app_in(tables)
+    return put_file(table, key, sink.getvalue(), lambda footer: new_path(key, app, footer))
+
+
+def put_file(
+    table: LakeTable, key: str, whole: pa.Buffer, path_of: Callable[[str], str]
+) -> LakeFile:
+    """Write a file of Parquet that no version of the table holds yet.
+
+    Args:
+        table: where it belongs.
+        key: of the partition.
+        whole: its bytes.
+        path_of: its path, by the digest of its footer.
+
+    Raises:
+        StoreUnavailableError: the storage can't be written.
+    """
+    path = path_of(digest_of_footer(footer_bytes(pa.BufferReader(whole))))
     try:
         if table.address.is_local:
             table.files.create_dir(folder_of(key), recursive=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -13,9 +13,10 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.lake.columns import APP
-from lineage_store.lake.table import LakeFile, LakeTable, sync_files
+from lineage_store.errors import StoreError
+from lineage_store.lake.file_names import folder_of
+from lineage_store.lake.file_writing import put_file
+from lineage_store.lake.table import LakeFile, LakeTable
 from lineage_store.triples.columns import COLUMNS, REPEATING, TEXT, Part
 
 FILE_ROWS: Final = 1 << 22
@@ -92,25 +93,17 @@ class PartWriter:
                 {name: _as_arrow(columns[name][at : at + FILE_ROWS], kinds[name]) for name in names}
             )
             first, last = _bounds(some)
-            path = f"{APP}={self._key}/{part}.{digest}.{first}.{last}.{uuid.uuid4().hex}.parquet"
-            self._write(path, some)
+            named = f"{folder_of(self._key)}/{part}.{digest}.{first}.{last}.{uuid.uuid4().hex}"
+            sink = pa.BufferOutputStream()
+            with _writer(sink, some) as writer:
+                writer.write_table(some, row_group_size=GROUP_ROWS)
+            self.files.append(
+                put_file(self._table, self._key, sink.getvalue(), partial(_path_of, named))
+            )
 
-    def _write(self, path: str, rows: pa.Table) -> None:
-        table = self._table
-        try:
-            if table.address.is_local:
-                table.files.create_dir(f"{APP}={self._key}", recursive=True)
-            with table.files.open_output_stream(path) as stream, _writer(stream, rows) as writer:
-                writer.write_table(rows, row_group_size=GROUP_ROWS)
-            size = table.files.get_file_info(path).size
-        except OSError as error:
-            raise StoreUnavailableError(
-                f"can't write the lake {table.address.location}: {error}"
-            ) from error
-        if table.address.is_local:
-            folder = Path(table.address.location)
-            sync_files(folder / path, (folder / path).parent, folder)
-        self.files.append(LakeFile(path, size, self._key))
+
+def _path_of(named: str, footer: str) -> str:
+    return f"{named}-{footer}.parquet"
 
 
 def _as_arrow(values: Any, kind: pa.DataType) -> Any:

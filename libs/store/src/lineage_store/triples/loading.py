@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
 from lineage_store.lake.arrow import int64_of
+from lineage_store.lake.footers import read_footer
 from lineage_store.lake.opening import read_surely
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import Part
@@ -42,7 +43,8 @@ def read_rows_of(table: LakeTable, file: PartFile, names: list[str] | None = Non
     """
 
     def read(stream: pa.NativeFile) -> pa.Table:
-        with pq.ParquetFile(stream, page_checksum_verification=True) as parquet:
+        metadata = read_footer(stream, file.file.path)
+        with pq.ParquetFile(stream, metadata=metadata, page_checksum_verification=True) as parquet:
             return parquet.read(names)
 
     return read_surely(table, file.file.path, read)
@@ -52,7 +54,8 @@ def is_of_items(table: LakeTable, file: PartFile) -> bool | None:
     """Whether a file's items are integers, and not texts; None if it has no items."""
     if file.part not in OF_ITEMS:
         return None
-    names = read_surely(table, file.file.path, lambda stream: pq.read_schema(stream).names)
+    path = file.file.path
+    names = read_surely(table, path, lambda stream: read_footer(stream, path).schema.names)
     return OF_ITEMS[file.part] in names
 
 

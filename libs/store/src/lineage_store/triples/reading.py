@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.lake.arrow import array_of, int64_of
+from lineage_store.lake.footers import read_footer
 from lineage_store.lake.opening import read_surely
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
@@ -58,16 +59,17 @@ class GroupReader:
             self._opened[path] = read_surely(
                 self.table,
                 path,
-                self._open,
-                lambda: self._open(self.table.files.open_input_file(path)),
+                lambda stream: self._open(stream, path),
+                lambda: self._open(self.table.files.open_input_file(path), path),
             )
             self.counts.files += 1
         return self._opened[path]
 
-    def _open(self, stream: pa.NativeFile) -> _Opened:
+    def _open(self, stream: pa.NativeFile, path: str) -> _Opened:
         # On object storage neighbouring columns are read by one request.
         parquet = pq.ParquetFile(
             stream,
+            metadata=read_footer(stream, path),
             pre_buffer=not self.table.address.is_local,
             page_checksum_verification=True,
         )
@@ -97,7 +99,7 @@ class GroupReader:
         return read_surely(
             self.table,
             file.file.path,
-            lambda stream: work(self._open(stream).file),
+            lambda stream: work(self._open(stream, file.file.path).file),
             lambda: work(opened.file),
         )
 
