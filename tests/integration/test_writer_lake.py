@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
+import pyarrow as pa
 import pytest
 
 from lineage_core.codec.edge_message import parse_edge_record
@@ -22,6 +22,7 @@ from lineage_core.contract.message import Begin, DeadLetter, Message, Register, 
 from lineage_query.verdicts import verdict_of
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreUnavailableError
+from lineage_store.lake import file_writing
 from lineage_store.lake import transaction as transaction_module
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.compacting import compact
@@ -222,20 +223,20 @@ def test_a_full_disk_is_waited_for(
 ) -> None:
     is_full, was_tried = threading.Event(), threading.Event()
     is_full.set()
-    write, tries = pq.ParquetWriter.write_table, itertools.count(1)
+    write, tries = file_writing._write, itertools.count(1)
 
-    def writing(writer: pq.ParquetWriter, *arguments: Any, **more: Any) -> None:
+    def writing(stream: pa.NativeFile, whole: pa.Buffer) -> None:
         if is_full.is_set():
             if next(tries) == 5:
                 was_tried.set()
             raise OSError(errno.ENOSPC, "No space left on device")
-        write(writer, *arguments, **more)
+        write(stream, whole)
 
     def freed() -> None:
         assert was_tried.wait(30)
         is_full.clear()
 
-    monkeypatch.setattr(pq.ParquetWriter, "write_table", writing)
+    monkeypatch.setattr(file_writing, "_write", writing)
     logs = [word_count_log("app-1", 1)]
     writers = Writers(folder, values_of(logs, 3))
     writers.run(freed)

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lineage_core.text_enum import StrEnum
+from lineage_store.lake import file_writing
 from lineage_store.triples import files, following, tracing, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace
@@ -39,7 +40,7 @@ def _small_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "GROUP_ROWS", 3)
         patch.setattr(files, "FILE_ROWS", 7)
-        patch.setattr(files, "sync_files", lambda *_: None)
+        patch.setattr(file_writing, "sync_files", lambda *_: None)
         yield
 
 

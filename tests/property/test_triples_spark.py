@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 
 from lineage_dataframes.triples import tracing
 from lineage_dataframes.triples.tracing import trace_to_table
+from lineage_store.lake import file_writing
 from lineage_store.triples import files, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace_items
@@ -40,7 +41,7 @@ def _small_files() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(files, "GROUP_ROWS", 3)
         patch.setattr(files, "FILE_ROWS", 7)
-        patch.setattr(files, "sync_files", lambda *_: None)
+        patch.setattr(file_writing, "sync_files", lambda *_: None)
         patch.setattr(updating, "TAKEN_IN", 0)
         # Both kinds of joins, filters that hold more than the ranges, and pieces that are merged.
         patch.setattr(tracing, "BROADCAST_ROWS", 4)

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.contract.block import FlowBlock
+from lineage_query.verdicts import verdict_of, with_files_read
 from lineage_store.errors import DamagedError, StoreUnavailableError
 from lineage_store.lake import file_writing
 from lineage_store.lake.address import LakeAddress
@@ -21,6 +22,8 @@ from lineage_store.lake.footers import footer_bytes, read_footer
 from lineage_store.lake.opening import FileOpener
 from lineage_store.lake.store import LakeStore
 from lineage_store.lake.table import LakeFile
+from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.support.lake_writer import write_application
 
 pytestmark = pytest.mark.unit
@@ -136,6 +139,24 @@ def test_only_what_is_of_the_bytes_is_damage(
     with pytest.raises(said) as raised:
         store.reader.opener.read(file, work)
     assert type(raised.value) is said
+
+
+def test_all_that_a_lake_has_is_read_behind_a_database_too(
+    store: LakeStore, tmp_path: Path
+) -> None:
+    with SqliteStore(tmp_path / "lineage.db"):
+        pass
+    with open_store(f"sqlite:///{tmp_path}/lineage.db,{store.address}") as both:
+        verdict = verdict_of(both, APP)
+        assert with_files_read(both, APP, verdict) == verdict
+        _, path = only_file(store)
+        flip_flows(path)
+    with open_store(f"sqlite:///{tmp_path}/lineage.db,{store.address}") as both:
+        # No count needs the flows.
+        assert verdict_of(both, APP).status == verdict.status != "damaged"
+        found = with_files_read(both, APP, verdict)
+    assert (found.status, found.complete) == ("damaged", False)
+    assert path.name in found.reasons[0]
 
 
 def _cut(path: Path) -> None:

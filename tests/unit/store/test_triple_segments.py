@@ -24,7 +24,7 @@ pytestmark = pytest.mark.unit
 @pytest.fixture(autouse=True)
 def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No power fails here, and to wait for the disk takes most of the time."""
-    monkeypatch.setattr("lineage_store.triples.files.sync_files", lambda *_: None)
+    monkeypatch.setattr("lineage_store.lake.file_writing.sync_files", lambda *_: None)
 
 
 @pytest.fixture

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from lineage_core.tracing.budget import TooMuchError
-from lineage_store.errors import StoreError, StoreUnavailableError
+from lineage_store.errors import DamagedError, StoreError, StoreUnavailableError
 from lineage_store.triples import numbering, tracing
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.indexing import Graph, whole_index
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.unit
 @pytest.fixture(autouse=True)
 def _no_disk(monkeypatch: pytest.MonkeyPatch) -> None:
     """No power fails here, and to wait for the disk takes most of the time."""
-    monkeypatch.setattr("lineage_store.triples.files.sync_files", lambda *_: None)
+    monkeypatch.setattr("lineage_store.lake.file_writing.sync_files", lambda *_: None)
 
 
 @pytest.fixture
@@ -95,6 +95,30 @@ def test_what_waits_is_never_left_out_of_an_answer(store: TripleStore, tmp_path:
         trace(store, "set", "2", is_back=True)
     store.index("set")
     assert trace(store, "set", "2", is_back=True).items == [1, 9]
+
+
+@pytest.mark.parametrize("is_older", [False, True])
+def test_a_footer_that_changed_is_never_parsed(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_older: bool
+) -> None:
+    if is_older:
+        # Names of versions before have no digest: they are read all the same.
+        monkeypatch.setattr(
+            "lineage_store.triples.files._path_of", lambda named, _: f"{named}.parquet"
+        )
+    store.add("set", [chain(tmp_path / "chain.parquet")])
+    store.index("set")
+    assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+    for path in (tmp_path / "lake.triples").rglob("app=*/*.parquet"):
+        data = bytearray(path.read_bytes())
+        # In the name of the program that wrote it.
+        data[-16] ^= 1
+        path.write_bytes(data)
+    if is_older:
+        assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+    else:
+        with pytest.raises(DamagedError, match="footer has other bytes"):
+            trace(store, "set", "4", is_back=True)
 
 
 def test_integers_and_texts_do_not_mix(store: TripleStore, tmp_path: Path) -> None:

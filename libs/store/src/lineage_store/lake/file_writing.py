@@ -68,8 +68,7 @@ def put_file(
         if table.address.is_local:
             table.files.create_dir(folder_of(key), recursive=True)
         with table.files.open_output_stream(path) as stream:
-            for at in range(0, whole.size, WRITTEN_BYTES):
-                stream.write(whole.slice(at, min(WRITTEN_BYTES, whole.size - at)))
+            _write(stream, whole)
     except BaseException as error:
         # A disk that is full would be filled by what was begun.
         with suppress(Exception):
@@ -83,6 +82,11 @@ def put_file(
         folder = Path(table.address.location) / folder_of(key)
         sync_files(Path(table.address.location) / path, folder, folder.parent)
     return LakeFile(path, whole.size, key)
+
+
+def _write(stream: pa.NativeFile, whole: pa.Buffer) -> None:
+    for at in range(0, whole.size, WRITTEN_BYTES):
+        stream.write(whole.slice(at, min(WRITTEN_BYTES, whole.size - at)))
 
 
 def _app_in(tables: Tables) -> str:

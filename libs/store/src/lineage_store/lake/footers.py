@@ -25,11 +25,16 @@ def footer_bytes(stream: pa.NativeFile) -> bytes:
     """
     size = stream.size()
     length = min(size, TAIL_BYTES)
-    tail = stream.read_at(length, size - length)
+    tail = _read_at(stream, size - length, length)
     length = int.from_bytes(tail[-END_BYTES:][:4], "little") + END_BYTES
     if length > size:
         raise pa.ArrowInvalid(f"its footer would have {length:,} bytes of {size:,}")
-    return tail[-length:] if length <= len(tail) else stream.read_at(length, size - length)
+    return tail[-length:] if length <= len(tail) else _read_at(stream, size - length, length)
+
+
+def _read_at(stream: pa.NativeFile, offset: int, length: int) -> bytes:
+    stream.seek(offset)
+    return stream.read(length)
 
 
 def digest_of_footer(footer: bytes) -> str:

@@ -79,7 +79,8 @@ class GroupReader:
         bounds: list[Any] = [
             described.row_group(at).column(0).statistics for at in groups if is_numbered
         ]
-        if None in bounds:
+        # Compared with None, statistics end the process.
+        if any(one is None for one in bounds):
             raise pa.ArrowInvalid("a row group has no statistics")
         return _Opened(
             parquet,
