@@ -67,7 +67,8 @@ def put_file(
     try:
         if table.address.is_local:
             table.files.create_dir(folder_of(key), recursive=True)
-        with table.files.open_output_stream(path) as stream:
+        # Without a buffer, delta-rs would be given Arrow's own, which it does not take.
+        with table.files.open_output_stream(path, buffer_size=WRITTEN_BYTES) as stream:
             _write(stream, whole)
     except BaseException as error:
         # A disk that is full would be filled by what was begun.
