@@ -32,7 +32,7 @@ from lineage_emitter.worker.guarded_batches import (
 )
 from lineage_emitter.worker.guarded_function import Reports
 from lineage_emitter.worker.pandas_batches import PandasBatches
-from lineage_emitter.worker.row_batches import Batches
+from lineage_emitter.worker.row_batches import Batches, NotSetAsideError
 
 pytestmark = pytest.mark.unit
 
@@ -131,11 +131,11 @@ def test_what_is_left_comes_as_a_batch_of_its_own() -> None:
     column = series([1.0, None, 3.0])
     given_values, kept = guarded(column, texts([1, None, 3]))
     assert (given_values[0], given_values[2], kept) == ("1", "3", [True, False, True])
-    assert seen[-1] == ["int32", 1, 3]
+    assert ["int32", 1, 3] in seen
     assert guarded.arguments == [None]
     guarded = of_pandas(strict, kind="boolean")
     given_values, _ = guarded(series([True, None], object), texts(["true", None]))
-    assert seen[-1] == ["bool", True]
+    assert ["bool", True] in seen
     guarded = of_pandas(strict, kind="bigint")
     with pytest.raises(ValueError, match="NULL") as raised:
         guarded(series([float(2**53), None]), texts([2**53 + 1, None]))
@@ -170,9 +170,28 @@ def of_another_length(column: pd.Series) -> pd.Series:
     return column.head(1) if len(column) > 1 else pd.Series([], dtype="int32")
 
 
+def scaled(column: pd.Series) -> pd.Series:
+    if column.nunique() < 2 or 0 in set(column):
+        raise ValueError("zero or constant")
+    return (column - column.min()) / (column.max() - column.min())
+
+
+def standardised(column: pd.Series) -> pd.Series:
+    if not column.std() > 0 or 0 in set(column):
+        raise ValueError("zero or one alone")
+    return (column - column.mean()) / column.std()
+
+
 @pytest.mark.parametrize(
     ("function", "values"),
-    [(fails_together, [1, 2]), (fails_of_two, [0, 1, 2, 3]), (of_another_length, [0, 1, 2])],
+    [
+        (fails_together, [1, 2]),
+        (fails_of_two, [0, 1, 2, 3]),
+        (of_another_length, [0, 1, 2]),
+        (scaled, [1, 2, 1, 0]),
+        (scaled, [1, 2, 3, 4, 5, 0]),
+        (standardised, [1, 2, 3, 4, 0, 6, 7, 8]),
+    ],
 )
 def test_what_is_no_failure_of_rows_ends_the_task(
     function: Callable[..., Any], values: list[int]
@@ -182,6 +201,103 @@ def test_what_is_no_failure_of_rows_ends_the_task(
         guarded(series(values, "int32"), texts(values))
     assert any("not set aside" in note for note in raised.value.__notes__)
     assert guarded.arguments == []
+
+
+@given(st.lists(st.integers(0, 4), min_size=1, max_size=12))
+def test_what_is_set_aside_fails_in_company_and_equals_nothing_that_is_left(
+    values: list[int],
+) -> None:
+    guarded = of_pandas(scaled)
+    column = series(values, "int32")
+    try:
+        given_values, kept = guarded(column, texts(values))
+    except ValueError:
+        return
+    left = [place for place, is_kept in enumerate(kept) if is_kept]
+    assert {values[place] for place in left}.isdisjoint(map(int, filter(None, guarded.arguments)))
+    if left:
+        expected = scaled(column.iloc[left].reset_index(drop=True)).tolist()
+        assert [given_values[place] for place in left] == expected
+    for place in set(range(len(values))) - set(left):
+        with pytest.raises(ValueError, match="zero or constant"):
+            scaled(column.iloc[sorted([*left, place])])
+
+
+def test_a_function_that_remembers_its_calls_or_fails_once_ends_the_task() -> None:
+    seen = set[int]()
+
+    def unseen(column: pd.Series) -> pd.Series:
+        if seen & set(column):
+            raise KeyError("seen")
+        seen.update(column)
+        return inverse(column)
+
+    guarded = of_pandas(unseen)
+    with pytest.raises(ZeroDivisionError) as raised:
+        guarded(series([1, 0, 2], "int32"), texts([1, 0, 2]))
+    assert "it may remember its calls" in raised.value.__notes__[0]
+    fails = iter([True, False])
+
+    def at_first(column: pd.Series) -> pd.Series:
+        if next(fails):
+            raise OSError("away")
+        return column
+
+    guarded = of_pandas(at_first)
+    with pytest.raises(OSError, match="away"):
+        guarded(series([1], "int32"), texts([1]))
+    assert guarded.arguments == []
+
+
+def test_a_search_ends_in_time() -> None:
+    now = [0.0]
+
+    def slow(column: pd.Series) -> pd.Series:
+        now[0] += 100
+        return inverse(column)
+
+    batches = PandasBatches(["int"])
+    values = GuardedBatches([slow], batches, Failures({}), 9, True, clock=lambda: now[0])
+    assert values(series([1, 2, 3], "int32")).tolist() == [840, 420, 280]
+    with pytest.raises(ZeroDivisionError) as raised:
+        values(series([1, 2, 3, 4, 5, 6, 7, 0], "int32"))
+    assert "within 300 seconds" in raised.value.__notes__[0]
+    assert now[0] < 1000
+
+
+def test_a_function_gets_the_columns_of_spark_as_without_capture() -> None:
+    def named(column: pd.Series) -> pd.Series:
+        column[column.isna()] = "none"
+        return column
+
+    def kind(column: pd.Series) -> pd.Series:
+        return column.isna().map({True: "NULL", False: "text"})
+
+    # Functions of one projection share a column.
+    shared = series(["a", None], object)
+    of_pandas(named, kind="string")(shared, shared.copy())
+    assert of_pandas(kind, kind="string")(shared, shared.copy())[0].tolist() == ["text", "text"]
+
+    def clipped(column: pd.Series) -> pd.Series:
+        column[column > 2] = 2
+        return column
+
+    of_spark = pa.chunked_array([pa.array([1, 2, 3])]).to_pandas()
+    with pytest.raises(ValueError, match="read-only"):
+        of_pandas(clipped, kind="bigint")(of_spark, texts([1, 2, 3]))
+
+
+def test_what_a_failing_call_changed_is_there_again_when_it_is_repeated() -> None:
+    def filled(column: pd.Series) -> pd.Series:
+        if column.isna().any():
+            column.fillna("", inplace=True)
+        return column.map(int)
+
+    guarded = of_pandas(filled, kind="string")
+    column = series(["1", None, "3"], object)
+    given_values, kept = guarded(column, column.copy())
+    assert (kept, given_values[0], given_values[2]) == ([True, False, True], 1, 3)
+    assert guarded.arguments == [None]
 
 
 def test_what_may_not_be_set_aside_ends_the_task() -> None:
@@ -202,7 +318,7 @@ def test_what_may_not_be_set_aside_ends_the_task() -> None:
 
 def test_rows_of_a_batch_have_their_own_flags() -> None:
     added, failures = Added(), Failures({})
-    values = GuardedRows([lambda n: 12 // n, lambda n: n + 1], failures)
+    values = GuardedRows([lambda n: 12 // n, lambda n: n + 1], failures, 2)
     flags = RowFlags(Reports(added, "it", 7, ["int"], 2), failures)
     for batch in ([1, 0, 2], [3, 0]):
         given_values = [values(n) for n in batch]
@@ -213,10 +329,45 @@ def test_rows_of_a_batch_have_their_own_flags() -> None:
     with pytest.raises(ZeroDivisionError) as raised:
         flags("0")
     assert "had set aside 2 records" in raised.value.__notes__[0]
+    # Failures of one batch are not kept beyond the bound.
+    values = GuardedRows([lambda n: 12 // n], failures := Failures({}), 2)
+    assert [values(0), values(0)] == [None, None]
+    with pytest.raises(ZeroDivisionError) as raised:
+        values(0)
+    assert "more than 2 records" in raised.value.__notes__[0]
+    assert len(failures.by_place) == 2
+
+
+def test_a_row_that_a_function_does_not_fail_on_may_not_equal_one_that_it_does() -> None:
+    fails = iter([False, True, False])
+
+    def once(value: Any) -> Any:
+        if next(fails):
+            raise OSError("away")
+        return value
+
+    failures = Failures({})
+    values = GuardedRows([once], failures, 9)
+    flags = RowFlags(Reports(Added(), "it", 7, ["int"], 9), failures)
+    assert [values(n) for n in (1, 2, 2)] == [1, None, 2]
+    assert [flags("1"), flags("2")] == [True, False]
+    with pytest.raises(NotSetAsideError, match=r"same arguments.*OSError: away"):
+        flags("2")
+    # Of batches, also in later ones.
+    fails = iter([True] * 3 + [False])
+
+    def as_whole(column: pd.Series) -> pd.Series:
+        return column if (column != 2).all() else once(column)
+
+    guarded = of_pandas(as_whole)
+    _, kept = guarded(series([1, 2], "int32"), texts([1, 2]))
+    assert kept == [True, False]
+    with pytest.raises(NotSetAsideError, match="same arguments"):
+        guarded(series([3, 2], "int32"), texts([3, 2]))
 
 
 def test_rows_in_other_threads_end_the_task() -> None:
-    values, raised = GuardedRows([lambda n: 12 // n], Failures({})), list[Exception]()
+    values, raised = GuardedRows([lambda n: 12 // n], Failures({}), 9), list[Exception]()
 
     def call() -> None:
         try:

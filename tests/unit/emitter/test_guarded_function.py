@@ -17,6 +17,7 @@ from pyspark.sql import types as T
 from lineage_emitter.dataframes.guarded_code import guarded_code
 from lineage_emitter.worker import guarded_function
 from lineage_emitter.worker.guarded_function import GuardedFunction, Reports, guarded, internal_text
+from lineage_emitter.worker.row_batches import NotSetAsideError
 
 pytestmark = pytest.mark.unit
 
@@ -57,6 +58,20 @@ def test_functions_of_each_other_are_one_call() -> None:
     function, reports = made(plus, inverse)
     assert [function(value) for value in (1, -1)] == [(6,), None]
     assert [report["arguments"] for report in reports] == [("-1",)]
+
+
+def test_an_equal_call_that_does_not_fail_ends_the_task() -> None:
+    fails = iter([True, False, False])
+
+    def once(value: float) -> float:
+        if next(fails):
+            raise OSError("away")
+        return value
+
+    function, _ = made(once, types=("double",))
+    assert [function(-0.0), function(0.0)] == [None, (0.0,)]
+    with pytest.raises(NotSetAsideError, match=r"same arguments.*OSError: away"):
+        function(-0.0)
 
 
 def test_the_bound_ends_the_task() -> None:

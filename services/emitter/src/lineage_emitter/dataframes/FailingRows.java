@@ -20,6 +20,7 @@ import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
+import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.expressions.UnixMicros;
@@ -441,7 +442,9 @@ public class FailingRows {
         String type = argument.dataType().catalogString();
         // As numbers and times reach pandas, some can't be told from each other.
         Expression named = type.equals("timestamp") ? (Expression) new UnixMicros(argument) : argument;
-        texts.$plus$eq(type.equals("string") ? named : (Expression) new Cast(named, DataTypes.StringType, scala.Option.apply(null)));
+        Expression asText = type.equals("string") ? named : (Expression) new Cast(named, DataTypes.StringType, scala.Option.apply(null));
+        // Functions get the same column where their arguments are equal, and may change it: behind a tag, which no program writes, it is one of its own.
+        texts.$plus$eq(new KnownFloatingPointNormalized(asText));
       }
       return new PythonUDF(
           FLAG + udf.resultId().id(),

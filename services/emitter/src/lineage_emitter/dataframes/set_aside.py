@@ -82,10 +82,10 @@ class _Reported(SimpleQueue[Any]):
         super().put(item, block, timeout)
         function = item["function"]
         if function not in self._functions:
-            self._functions.add(function)
             # Where Spark is gone, no statement reads what is cached.
             with suppress(Exception):
                 self.rule.leftOut(function)
+                self._functions.add(function)
 
 
 class SetAsideCalls:

@@ -32,10 +32,10 @@ class ArrowBatches:
         """So many values that are NULL."""
         return pa.nulls(rows)
 
-    def text(self, column: Any, place: int) -> str | None:
-        """An element of a column of texts."""
-        text: str | None = column[place].as_py()
-        return text
+    def texts(self, column: Any) -> Sequence[str | None]:
+        """A column of texts."""
+        texts: list[str | None] = column.to_pylist()
+        return texts
 
     def flags(self, kept: list[bool]) -> Any:
         """A column of truth values."""

@@ -5,13 +5,15 @@ row, on rows that the function fails on any one: values of the others stay of th
 for a filter above, and reports them by the arguments of their calls, as Spark made texts of them.
 
 A function of one row is called on each row once. A function of a batch that fails is called again on halves of it, until the rows are found that it
-fails on alone, and at last on all others together: these values are what it gives where the failing rows are not.
+fails on alone, and then on all others together: these values are what it gives where the failing rows are not. Each row that it fails on must make it fail
+in company of these others, too, and no other row may have the same arguments: else it is no function of rows, and its failure ends the task.
 """
 
 from __future__ import annotations
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +31,13 @@ ACCUMULATOR = b"_deserialize_accumulator"
 
 
 NOT_OF_ROWS = "the function fails on rows together that it does not fail on alone"
+NOT_IN_COMPANY = "the function fails on a row alone that it does not fail on together with others"
+OTHER_ERRORS = (
+    "the function fails on all rows, and otherwise than before: it may remember its calls"
+)
+
+SEARCH_S_MAX = 300.0
+"""Seconds for which the failing rows of one batch are searched: nobody waits for a job that calls a slow function thousands of times."""
 
 
 @dataclass
@@ -57,7 +66,7 @@ def guarded_values(
     functions, returns, pickles = loaded_chain(chain)
     failures = _of_task[function] = Failures({})
     if int(kind) == ROWS:
-        return GuardedRows(functions, failures), returns
+        return GuardedRows(functions, failures, int(records_max)), returns
     may_repeat = not any(ACCUMULATOR in pickled for pickled in pickles)
     batches = _batches(int(kind), types)
     return GuardedBatches(functions, batches, failures, int(records_max), may_repeat), returns
@@ -84,15 +93,23 @@ def _batches(kind: int, types: str) -> Batches:
     return ArrowBatches()
 
 
+def too_many(records_max: int) -> str:
+    """Why no more rows of a batch are set aside."""
+    return f"it fails on more than {records_max:,} records, as many as LINEAGE_QUARANTINE allows"
+
+
 # -- rows ------------------------------------------------------------------------------------------
 
 
 class GuardedRows:
     """Functions of a row that get each other's values. All rows of a batch come in order, then all their flags."""
 
-    def __init__(self, functions: list[Callable[..., Any]], failures: Failures) -> None:
+    def __init__(
+        self, functions: list[Callable[..., Any]], failures: Failures, records_max: int
+    ) -> None:
         self._first, *self._others = functions
         self._failures = failures
+        self._records_max = records_max
         self._thread = threading.get_ident()
         self._places = itertools.count()
 
@@ -107,6 +124,9 @@ class GuardedRows:
         except Exception as problem:
             if threading.get_ident() != self._thread:
                 refused(problem, "not set aside: rows come in several threads")
+                raise
+            if len(self._failures.by_place) >= self._records_max:
+                refused(problem, f"not set aside: {too_many(self._records_max)}")
                 raise
             self._failures.by_place[place] = problem
             return None
@@ -124,6 +144,7 @@ class RowFlags:
     def __call__(self, *texts: str | None) -> bool:
         problem = self._failures.by_place.pop(next(self._places), None)
         if problem is None:
+            self._reports.check_passed(texts)
             return True
         if not self._reports.add_named(texts, problem):
             raise problem
@@ -143,22 +164,27 @@ class GuardedBatches:
         failures: Failures,
         records_max: int,
         may_repeat: bool,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._first, *self._others = functions
         self._batches = batches
         self._failures = failures
         self._records_max = records_max
         self._may_repeat = may_repeat
+        self._clock = clock
+        self._until = 0.0
 
     def __call__(self, *columns: Any) -> Any:
         self._failures.by_place = {}
+        # It gets Spark's own, which it may be unable to change, or share with other functions, as without capture: the copies are for further calls.
+        copies = self._batches.copied(columns)
         try:
-            return self._called(self._batches.copied(columns))
+            return self._called(columns)
         except StopIteration:
             raise
         except Exception as problem:
             try:
-                return self._without_failing(columns, problem)
+                return self._without_failing(copies, problem)
             except NotSetAsideError as why:
                 refused(problem, f"not set aside: {why}")
             raise
@@ -171,6 +197,10 @@ class GuardedBatches:
 
     def _repeated(self, columns: Sequence[Any], places: Sequence[int]) -> Any:
         """What the function gives on some rows alone."""
+        if self._clock() > self._until:
+            raise NotSetAsideError(
+                f"the rows that it fails on were not found within {SEARCH_S_MAX:g} seconds"
+            )
         values = self._called(self._batches.taken(columns, places))
         if not self._batches.is_of(values, len(places)):
             raise NotSetAsideError("the function gives no value for each row")
@@ -179,16 +209,18 @@ class GuardedBatches:
     def _without_failing(self, columns: Sequence[Any], problem: Exception) -> Any:
         if not self._may_repeat:
             raise NotSetAsideError("the function adds to an accumulator")
+        self._until = self._clock() + SEARCH_S_MAX
         length = len(columns[0])
         failures: dict[int, Exception] = {}
         for place, error in self._failing(columns, range(length), problem):
             failures[place] = error
             if len(failures) > self._records_max:
-                raise NotSetAsideError(
-                    f"it fails on more than {self._records_max:,} records, as many as LINEAGE_QUARANTINE allows"
-                )
+                raise NotSetAsideError(too_many(self._records_max))
         others = [place for place in range(length) if place not in failures]
         if not others:
+            errors = {type(error) for error in failures.values()}
+            if type(problem) not in errors:
+                raise NotSetAsideError(OTHER_ERRORS)
             values = self._batches.empty(length)
         else:
             try:
@@ -200,8 +232,21 @@ class GuardedBatches:
             at = {place: number for number, place in enumerate(others)}
             # What stands where it failed is read by nobody: one of its values changes no type.
             values = self._batches.spread(given, [at.get(place, 0) for place in range(length)])
+        if others or length == 1:
+            for place in failures:
+                self._check_fails(columns, sorted((*others, place)))
         self._failures.by_place = failures
         return values
+
+    def _check_fails(self, columns: Sequence[Any], places: Sequence[int]) -> None:
+        """That the function fails on a row together with others on which it does not fail: they were in one batch."""
+        try:
+            self._repeated(columns, places)
+        except NotSetAsideError:
+            raise
+        except Exception:
+            return
+        raise NotSetAsideError(NOT_IN_COMPANY)
 
     def _failing(
         self, columns: Sequence[Any], places: range, problem: Exception
@@ -237,9 +282,14 @@ class BatchFlags:
     def __call__(self, *texts: Any) -> Any:
         failures, self._failures.by_place = self._failures.by_place, {}
         kept = [True] * len(texts[0])
+        if not failures and not self._reports.has_calls:
+            return self._batches.flags(kept)
+        arguments = list(zip(*map(self._batches.texts, texts), strict=True))
         for place, problem in failures.items():
-            arguments = tuple(self._batches.text(column, place) for column in texts)
-            if not self._reports.add_named(arguments, problem):
+            if not self._reports.add_named(arguments[place], problem):
                 raise problem
             kept[place] = False
+        for of_row, is_kept in zip(arguments, kept, strict=True):
+            if is_kept:
+                self._reports.check_passed(of_row)
         return self._batches.flags(kept)

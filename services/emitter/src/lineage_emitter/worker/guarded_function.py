@@ -11,6 +11,7 @@ import datetime
 import decimal
 import math
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pyspark import TaskContext
@@ -18,6 +19,7 @@ from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructField, StructType, TimestampType
 
 from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
+from lineage_emitter.worker.row_batches import NotSetAsideError
 
 KEPT = "__lineage_kept"
 """The one field of what a guarded function gives."""
@@ -30,6 +32,9 @@ RUNNING = "lineage.sets.aside"
 
 ARGUMENT_BYTES_MAX = 4_096
 """Of the arguments of one call: beyond, the row ends its task."""
+
+UNNAMED = (ValueError, OverflowError, OSError)
+"""Arguments have no texts by which rows can be told."""
 
 Arguments = tuple[str | None, ...]
 """As texts: of a time its microseconds since 1970, of all others as Spark reads a constant; None is NULL."""
@@ -102,11 +107,38 @@ class Reports:
     def add(self, values: tuple[Any, ...], problem: Exception) -> bool:
         """Report a failure; False: it ends the task, as rows with these arguments can't be named or reported, or there were too many."""
         try:
-            named = zip(values, self._types, strict=True)
-            arguments = tuple([internal_text(value, kind) for value, kind in named])
-        except (ValueError, OverflowError, OSError) as unnamed:
+            return self.add_named(self._named(values), problem)
+        except UNNAMED as unnamed:
             return refused(problem, f"not set aside: {unnamed}")
-        return self.add_named(arguments, problem)
+
+    def _named(self, values: tuple[Any, ...]) -> Arguments:
+        named = zip(values, self._types, strict=True)
+        return tuple([internal_text(value, kind) for value, kind in named])
+
+    @property
+    def has_calls(self) -> bool:
+        """Whether the function failed in this task."""
+        return bool(self._by_call)
+
+    def check_passed(self, arguments: Arguments) -> None:
+        """Take a call that did not fail.
+
+        Raises:
+            NotSetAsideError: another one with the same arguments did, and its row was set aside: a recipe could not tell the two rows.
+        """
+        call = self._by_call.get(arguments)
+        if call is not None:
+            raise NotSetAsideError(
+                "a Python function failed on a row, and not on another row with the same arguments: "
+                f"its rows can't be set aside, run without LINEAGE_QUARANTINE. It failed with {call['error']}"
+            )
+
+    def check_passed_values(self, values: tuple[Any, ...]) -> None:
+        """`check_passed`, by the values of arguments."""
+        if not self._by_call:
+            return
+        with suppress(*UNNAMED):
+            self.check_passed(self._named(values))
 
     def add_named(self, arguments: Arguments, problem: Exception) -> bool:
         """`add`, by the texts of arguments."""
@@ -174,6 +206,7 @@ class GuardedFunction:
             if not self._reports.add((*values, *named.values()), problem):
                 raise
             return None
+        self._reports.check_passed_values((*values, *named.values()))
         return (value,)
 
 

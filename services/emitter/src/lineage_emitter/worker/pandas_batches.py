@@ -46,10 +46,9 @@ class PandasBatches:
         """So many values that are NULL."""
         return pd.Series([None] * rows, dtype=object)
 
-    def text(self, column: Any, place: int) -> str | None:
-        """An element of a column of texts."""
-        value = column.iloc[place]
-        return value if isinstance(value, str) else None
+    def texts(self, column: Any) -> Sequence[str | None]:
+        """A column of texts."""
+        return [value if isinstance(value, str) else None for value in column.tolist()]
 
     def flags(self, kept: list[bool]) -> Any:
         """A column of truth values."""

@@ -32,8 +32,8 @@ class Batches(Protocol):
     def empty(self, rows: int) -> Any:
         """So many values of any type that are NULL."""
 
-    def text(self, column: Any, place: int) -> str | None:
-        """An element of a column of texts."""
+    def texts(self, column: Any) -> Sequence[str | None]:
+        """A column of texts."""
 
     def flags(self, kept: list[bool]) -> Any:
         """A column of truth values."""
