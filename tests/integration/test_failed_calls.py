@@ -13,7 +13,7 @@ from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.document import Recipe as RecipeDocument
 from lineage_core.recipe.plan import Attribute, Column, Scan
-from lineage_emitter.dataframes.set_aside import Calls, SetAsideRows
+from lineage_emitter.dataframes.set_aside import CALLS_MAX, Calls, SetAsideRows
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
 from lineage_query_api.settings import read_settings
@@ -25,12 +25,15 @@ PATH = f"/v1/applications/{APP}/nodes/4/failed-calls"
 CALLS: Calls = {("two", "1"): "ValueError: no number", (None, "0"): "ZeroDivisionError: zero"}
 
 
-def set_aside() -> RecipeDocument:
+MANY: Calls = {(str(n), "1"): "ValueError: no number" for n in range(CALLS_MAX + 1)}
+
+
+def set_aside(calls: Calls) -> RecipeDocument:
     scan = Scan((Attribute(1, "t", "string"), Attribute(2, "n", "int")), 0, ("t", "n"))
     source = Source("csv", ("file:/in.csv",), "")
     of = RecipeDocument("4.1", {}, (source,), (scan,), Output(kind="files", action="write"))
     arguments = (Column(1), Column(2))
-    rows = SetAsideRows(9, "outer(inner)", 0, arguments, ("string", "int"), CALLS)
+    rows = SetAsideRows(9, "outer(inner)", 0, arguments, ("string", "int"), calls)
     return rows.recipe(of, [scan])
 
 
@@ -53,9 +56,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]
             call_site="job.py:9",
         ),
     ]
-    recipe = Recipe(app=APP, node="4", recipe=set_aside().to_json())
+    other = nodes[1].model_copy(update={"node": "5"})
+    recipes = [
+        Recipe(app=APP, node=node, recipe=set_aside(calls).to_json())
+        for node, calls in (("4", CALLS), ("5", MANY))
+    ]
     with open_store(url, create=True) as store:
-        store.write(APP, [Begin(app=APP, name="job", started_at=1.0), *nodes, recipe])
+        store.write(APP, [Begin(app=APP, name="job", started_at=1.0), *nodes, other, *recipes])
         with TestClient(create_app(store, settings), base_url="http://127.0.0.1") as client:
             yield {"client": client, "ann": admin, "bob": reader}
 
@@ -67,7 +74,7 @@ def ask(served: dict[str, Any], path: str, caller: str = "ann") -> Any:
 
 def test_calls_are_listed_with_arguments_and_errors(served: dict[str, Any]) -> None:
     found = ask(served, PATH).json()
-    assert (found["node"], found["total"]) == ("4", 2)
+    assert (found["node"], found["total"], found["more"]) == ("4", 2, False)
     action = "DataFrameWriter.csv at job.py:9"
     first, second = found["items"]
     assert first == {
@@ -80,11 +87,14 @@ def test_calls_are_listed_with_arguments_and_errors(served: dict[str, Any]) -> N
     assert (second["number"], second["values"]) == (2, ["NULL", "0"])
     cut = ask(served, f"{PATH}?limit=1").json()
     assert (len(cut["items"]), cut["total"]) == (1, 2)
+    # A recipe names so many calls.
+    many = ask(served, PATH.replace("/4/", "/5/")).json()
+    assert (many["total"], many["more"]) == (CALLS_MAX, True)
 
 
 def test_nodes_of_other_rows_have_none(served: dict[str, Any]) -> None:
     found = ask(served, PATH.replace("/4/", "/3/")).json()
-    assert (found["items"], found["total"]) == ([], 0)
+    assert (found["items"], found["total"], found["more"]) == ([], 0, False)
     assert ask(served, PATH.replace("/4/", "/none/")).status_code == 404
 
 

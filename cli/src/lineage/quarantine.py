@@ -18,7 +18,7 @@ from lineage_query.finding import find_application
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
 from lineage_query.set_aside import SetAsideRecord, SetAsideRecords, set_aside_records
-from lineage_query.set_aside_calls import FailedCall, failed_calls
+from lineage_query.set_aside_calls import FailedCall, failed_calls, has_more_calls
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError
 from lineage_store.url import index_folder, open_store
@@ -39,11 +39,15 @@ def list_set_aside(url: str, app: str, limit: int, *, as_json: bool) -> None:
         found = set_aside_records(tracer, find_application(store, app), limit, ROWS_SHOWN)
         left = limit - len(found.records)
         # One more: whether there is.
-        calls = list(islice(failed_calls(tracer.opened(found.app)), left + 1))
+        snapshot = tracer.opened(found.app)
+        calls = list(islice(failed_calls(snapshot), left + 1))
+        are_more = any(has_more_calls(snapshot, node) for node in snapshot.nodes)
     if calls:
         rows = rows_of_calls(url, found.app, calls[:left])
         found = replace(
-            found, records=found.records + rows, is_cut=found.is_cut or len(calls) > left
+            found,
+            records=found.records + rows,
+            is_cut=found.is_cut or len(calls) > left or are_more,
         )
     if as_json:
         print_json(found.to_json())
@@ -94,7 +98,7 @@ def _show(found: SetAsideRecords) -> None:
             echo(f"  not exact: {'; '.join(record.reasons)}", fg=typer.colors.YELLOW)
     if found.is_cut:
         echo("")
-        echo("there may be more: --limit N")
+        echo("there may be more: --limit N; of one function the first 1,000 calls are listed")
     if not found.complete:
         echo(
             "the lineage of the job is not complete: records may be missing", fg=typer.colors.YELLOW

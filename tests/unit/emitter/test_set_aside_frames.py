@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.errors import RecipeError
 from lineage_core.recipe.document import ERASED, File, Output, Recipe, Source
 from lineage_core.recipe.plan import (
     Attribute,
     Call,
     Column,
     Filter,
+    Literal,
     Node,
     OpaqueExpression,
     Project,
@@ -21,9 +24,9 @@ from lineage_core.recipe.plan import (
 )
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.trace.repairing import TRUE, without_set_aside
-from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, balanced
+from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, _Reported, balanced
 from lineage_query.erasure.erased_texts import nodes_to_erase
-from lineage_query.set_aside_calls import failed_calls
+from lineage_query.set_aside_calls import failed_calls, has_more_calls
 
 pytestmark = pytest.mark.unit
 
@@ -53,9 +56,22 @@ def output(left_out: SetAsideRows) -> Recipe:
     return recipe_of([SCAN, kept, own])
 
 
+def opened_with(recipe: Recipe) -> Any:
+    """An application with a recipe of rows that were set aside."""
+    node = SimpleNamespace(
+        kind="frame", op=QUARANTINE, node="4", name="outer(inner) of write", call_site="job.py:9"
+    )
+    graph = SimpleNamespace(
+        recipe=lambda _: recipe.to_json(),
+        **dict.fromkeys(("sink_files", "record_files", "splits", "links"), lambda *_: ()),
+    )
+    return SimpleNamespace(nodes=[node], graph=graph)
+
+
 def test_calls_are_read_as_they_failed() -> None:
     recipe = rows(CALLS).recipe(output(rows(CALLS)), [SCAN])
     recipe = Recipe.from_json(recipe.to_json())
+    opened = opened_with(recipe)
     assert recipe.output.action == QUARANTINE
     assert [column.name for column in recipe.columns] == [
         "k",
@@ -64,20 +80,53 @@ def test_calls_are_read_as_they_failed() -> None:
         "lineage_call",
         "lineage_error",
     ]
-    node = SimpleNamespace(
-        kind="frame", op=QUARANTINE, node="4", name="outer(inner) of write", call_site="job.py:9"
-    )
-    graph = SimpleNamespace(
-        recipe=lambda _: recipe.to_json(),
-        **dict.fromkeys(("sink_files", "record_files", "splits", "links"), lambda *_: ()),
-    )
-    opened: Any = SimpleNamespace(nodes=[node], graph=graph)
     first, second = failed_calls(opened)
     assert first.what == (
         'outer(inner("it\'s", -0.0, timestamp_micros(5))) of write at job.py:9: ValueError: no'
     )
     assert second.what.startswith("outer(inner(NULL, 1.5, NULL)) of write")
     assert (second.node, second.condition) == ("4", "lineage_call = 2")
+
+
+def test_a_text_that_reads_as_a_number_is_a_text() -> None:
+    arguments = (Call("cast", (Column(2),), type="string"), Column(2))
+    calls = {("NaN", "NaN"): "ValueError: no"}
+    left_out = SetAsideRows(9, "f", 0, arguments, ("string", "double"), calls)
+    (call,) = failed_calls(opened_with(left_out.recipe(output(left_out), [SCAN])))
+    assert call.values == ("'NaN'", "NaN")
+
+
+def test_recipes_that_name_calls_otherwise_are_refused() -> None:
+    recipe = rows(CALLS).recipe(output(rows(CALLS)), [SCAN])
+    last = recipe.plan[-1]
+    assert isinstance(last, Project)
+    number = Call("case", (Column(1), Column(2)))
+    call = Call("case", (Call("and", (Column(1),)), Literal("no", "string")))
+    for plan in (
+        (SCAN,),
+        (SCAN, replace(last, input=0, expressions=(*last.expressions[:-1], number))),
+        (SCAN, replace(last, input=0, expressions=(*last.expressions[:-1], call))),
+        (SCAN, replace(last, input=0, expressions=(*last.expressions[:-1], Column(1)))),
+    ):
+        with pytest.raises(RecipeError):
+            list(failed_calls(opened_with(replace(recipe, plan=plan))))
+
+
+def test_a_report_is_not_lost_where_spark_did_not_hear_of_it() -> None:
+    heard, is_away = list[int](), [True]
+
+    def left_out(function: int) -> None:
+        if is_away[0]:
+            raise ConnectionError("away")
+        heard.append(function)
+
+    reported = _Reported()
+    reported.rule = SimpleNamespace(leftOut=left_out)
+    reported.put({"function": 3})
+    is_away[0] = False
+    for function in (3, 3, 4):
+        reported.put({"function": function})
+    assert heard == [3, 4]
 
 
 def test_a_condition_tells_a_zero_from_the_other_and_a_time_by_its_microseconds() -> None:
@@ -128,3 +177,9 @@ def test_too_many_calls_are_not_named() -> None:
     errors = last.expressions[-1]
     assert isinstance(errors, Call)
     assert len(errors.args) == 2 * CALLS_MAX
+    for calls, are_more in (
+        (CALLS, False),
+        ({(str(n), "1.0", None): "no" for n in range(CALLS_MAX + 1)}, True),
+    ):
+        opened = opened_with(rows(calls).recipe(output(rows(calls)), [SCAN]))
+        assert has_more_calls(opened, opened.nodes[0]) == are_more

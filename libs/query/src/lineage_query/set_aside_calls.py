@@ -7,9 +7,10 @@ from dataclasses import dataclass
 
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.errors import RecipeError
 from lineage_core.recipe.document import Recipe
 from lineage_core.recipe.names import SET_ASIDE_CALL
-from lineage_core.recipe.plan import Call, Expression, Literal, Project
+from lineage_core.recipe.plan import Call, Expression, Filter, Literal, OpaqueExpression, Project
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_store.recipes import read_recipe
 
@@ -68,15 +69,49 @@ def failed_calls_of(opened: ApplicationSnapshot, node: NodeRecord) -> Iterator[F
         yield FailedCall(node.node, number, function, f"{action}{site}", tuple(values), error)
 
 
+def has_more_calls(opened: ApplicationSnapshot, node: NodeRecord) -> bool:
+    """Whether more calls failed than a node's recipe names: its rows are not known then.
+
+    Raises:
+        LineageError: its recipe can't be read.
+    """
+    if node.kind != "frame" or node.op != QUARANTINE:
+        return False
+    recipe = read_recipe(opened.graph, node.node)
+    if recipe is None:
+        return False
+    left_out = recipe.plan[_last(recipe).input]
+    return isinstance(left_out, Filter) and isinstance(left_out.condition, OpaqueExpression)
+
+
+def _last(recipe: Recipe) -> Project:
+    last = recipe.plan[-1] if recipe.plan else None
+    if not isinstance(last, Project) or len(last.columns) != len(last.expressions):
+        raise _not_of_calls()
+    return last
+
+
+def _not_of_calls() -> RecipeError:
+    return RecipeError("a recipe of rows that were set aside names no calls as they are written")
+
+
 def _calls(recipe: Recipe) -> Iterator[tuple[list[str], str]]:
-    """Arguments and error of each call, as `lineage_emitter.dataframes.set_aside` wrote them."""
-    last = recipe.plan[-1]
-    assert isinstance(last, Project)
-    errors = last.expressions[-1]
-    assert isinstance(errors, Call)
+    """Arguments and error of each call, as `lineage_emitter.dataframes.set_aside` wrote them.
+
+    Raises:
+        RecipeError: it was not written so.
+    """
+    last = _last(recipe)
+    errors = last.expressions[-1] if last.expressions else None
+    if not isinstance(errors, Call) or len(errors.args) % 2:
+        raise _not_of_calls()
+    # The number of the call and its error come last.
+    types = [column.type for column in last.columns[:-2]]
     for is_call, error in zip(errors.args[::2], errors.args[1::2], strict=True):
-        assert isinstance(error, Literal)
-        yield list(map(_value, _operands(is_call))), error.value or ""
+        operands = list(_operands(is_call))
+        if not isinstance(error, Literal) or len(operands) != len(types):
+            raise _not_of_calls()
+        yield list(map(_value, operands, types)), error.value or ""
 
 
 def _operands(condition: Expression) -> Iterator[Expression]:
@@ -88,18 +123,14 @@ def _operands(condition: Expression) -> Iterator[Expression]:
         yield condition
 
 
-def _value(equal: Expression) -> str:
-    """The argument that a condition asks for."""
-    assert isinstance(equal, Call)
-    if equal.fn == "is null":
-        return "NULL"
-    argument, value = equal.args
-    if isinstance(value, Call):
-        (micros,) = value.args
-        assert isinstance(micros, Literal)
-        return f"{value.fn}({micros.value})"
-    assert isinstance(value, Literal)
-    # Zeros and NaN are compared as texts.
-    is_number = isinstance(argument, Call) and value.value in {"0.0", "-0.0", "NaN"}
-    is_text = value.type == "string" and not is_number
-    return repr(value.value) if is_text else str(value.value)
+def _value(equal: Expression, kind: str) -> str:
+    """The argument, of a type, that a condition asks for."""
+    match equal:
+        case Call(fn="is null"):
+            return "NULL"
+        case Call(args=(_, Call(fn=function, args=(Literal(value=micros),)))):
+            return f"{function}({micros})"
+        case Call(args=(_, Literal(value=value))):
+            # Zeros and NaN are compared as texts: what is of a text is the argument's type.
+            return repr(value) if kind == "string" else str(value)
+    raise _not_of_calls()

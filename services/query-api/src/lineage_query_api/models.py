@@ -340,6 +340,7 @@ class FailedCallList(FrozenModel):
     label: str
     items: list[FailedCallModel]
     total: int
+    more: bool = Field(description="more calls failed than `total`, and are not named")
 
 
 class SparkModel(FrozenModel):

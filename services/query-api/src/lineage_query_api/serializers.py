@@ -194,7 +194,9 @@ def output_columns(opened: ApplicationSnapshot, node: str, missing: str) -> Outp
     )
 
 
-def failed_calls(label: str, node: str, calls: Sequence[FailedCall], limit: int) -> FailedCallList:
+def failed_calls(
+    label: str, node: str, calls: Sequence[FailedCall], limit: int, *, more: bool
+) -> FailedCallList:
     """The first calls whose rows a node holds."""
     items = [
         FailedCallModel(
@@ -206,7 +208,7 @@ def failed_calls(label: str, node: str, calls: Sequence[FailedCall], limit: int)
         )
         for call in calls[:limit]
     ]
-    return FailedCallList(node=node, label=label, items=items, total=len(calls))
+    return FailedCallList(node=node, label=label, items=items, total=len(calls), more=more)
 
 
 def graph(

@@ -57,6 +57,7 @@ const FAILED = {
     },
   ],
   total: 1,
+  more: true,
 };
 
 function ask(options: Options = {}) {
@@ -160,6 +161,7 @@ describe('rows of a DataFrame', () => {
     expect(calls.getByText("half(parsed('two', NULL))")).toBeInTheDocument();
     expect(calls.getByText(/^ValueError: invalid literal/)).toBeInTheDocument();
     expect(calls.getByText('DataFrameWriter.parquet at job.py:9')).toBeInTheDocument();
+    expect(calls.getByText(/^A function failed on more than 1 call,/)).toBeInTheDocument();
     await userEvent.click(calls.getByRole('button', { name: /^Trace half/ }));
     expect(onTraceValues).toHaveBeenCalledWith('backward', [
       { column: 'lineage_call', value: '1' },

@@ -28,14 +28,14 @@ export function FailedCalls({ app, id, busy, traced, onTraceValues }: Props) {
   });
   if (found.error) return <ErrorNotice error={found.error} onRetry={() => void found.refetch()} />;
   if (found.data === undefined) return <Loading what="the calls that failed" />;
-  const { items, total } = found.data;
+  const { items, total, more } = found.data;
   return (
     <section className="failed-calls" aria-label="Calls that failed">
       <h3>Set aside</h3>
       <p className="faint">
         {total === 0
           ? 'The calls that failed can’t be shown.'
-          : `A function failed on ${counted(total, 'call')}, and the job went on without their rows.`}
+          : `A function failed on ${more ? 'more than ' : ''}${counted(total, 'call')}, and the job went on without their rows.`}
       </p>
       <ul>
         {items.map((call) => (
