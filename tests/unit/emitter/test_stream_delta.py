@@ -11,7 +11,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_core.recipe.document import File
-from lineage_emitter.dataframes.stream_delta import Commit, Place, UnknownFilesError, files_between
+from lineage_emitter.dataframes.delta import UnknownVersionError
+from lineage_emitter.dataframes.stream_delta import (
+    Commit,
+    Place,
+    UnknownFilesError,
+    files_between,
+    in_stream_order,
+)
 
 TABLE = "7f0c"
 
@@ -130,3 +137,26 @@ def test_batches_have_each_file_once_in_a_version_that_has_it_so(
             has = {f"file:/t/{name}": size for name, size in versions[version].items()}
             assert all(has[file.path] == file.size for file in files)
         start = end
+
+
+def test_files_of_a_version_come_by_time_then_by_name() -> None:
+    first, last = File("file:/t/b", 1, 4), File("file:/t/p=1/c", 1, 5)
+    files = [last, File("file:/t/a", 1, 5), first]
+    assert in_stream_order(files, "file:/t") == [first, files[1], last]
+
+
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        # The log has %3C for the sign, by which the file stands before that of 2024.
+        ("file:/t/p=<unknown>/a", UnknownVersionError),
+        ("file:/t/p=1%252/a", UnknownVersionError),
+        ("file:/t/p=\u00e9/a", UnknownFilesError),
+        ("file:/elsewhere/a", UnknownFilesError),
+    ],
+)
+def test_files_of_a_version_have_no_order_where_the_log_may_name_them_otherwise(
+    path: str, problem: type[Exception]
+) -> None:
+    with pytest.raises(problem):
+        in_stream_order([File("file:/t/p=2024/b", 1, 5), File(path, 1, 5)], "file:/t")

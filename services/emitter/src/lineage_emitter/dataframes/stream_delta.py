@@ -150,6 +150,22 @@ def files_between(
         yield group.version, tuple(group.files.values())
 
 
+def in_stream_order(files: Sequence[File], folder: str) -> list[File]:
+    """Files of a version of the table in a folder, in the order in which streams give them.
+
+    Delta Lake sorts by time, then by the name that its log has, in which special signs are encoded.
+
+    Raises:
+        UnknownFilesError: a file lies elsewhere, so its name in the log is another.
+        UnknownVersionError: a name in the log may be another.
+    """
+    delta.check_names(files)
+    # Delta Lake compares UTF-16, by which letters beyond ASCII may stand otherwise.
+    if not all(file.path.isascii() and file.path.startswith(f"{folder}/") for file in files):
+        raise UnknownFilesError("a part of a Delta table whose files have no certain order")
+    return sorted(files, key=lambda file: (file.mtime, file.path))
+
+
 def reads(stream: Any, path: str) -> bool:
     """Whether a stream (Spark's object) reads the table at a path."""
     is_of_table = str(stream.getClass().getSimpleName()) == STREAM
@@ -188,11 +204,7 @@ def _parts(
 
     def snapshot(version: int) -> Sequence[File]:
         files = delta.files_of(spark, path, delta.TableVersion(version, end.table))
-        if not is_whole and not all(
-            file.path.isascii() and file.path.startswith(f"{log.folder.path}/") for file in files
-        ):
-            raise UnknownFilesError("a part of a Delta table whose files have no certain order")
-        return sorted(files, key=lambda file: (file.mtime, file.path))
+        return files if is_whole else in_stream_order(files, log.folder.path)
 
     def commit(version: int) -> Commit:
         if not log.has(version):
