@@ -186,6 +186,7 @@ def test_nothing_comes_once_it_was_said(case: Case) -> None:
                 late_count += event.count
                 # The watermark before may have been cut off, so that fewer are known to be late.
                 assert event.count <= _late(case, read)
+                assert event.first <= read <= event.batch.number
             elif isinstance(event, Gap):
                 gaps.add(out)
             elif isinstance(event, Done):

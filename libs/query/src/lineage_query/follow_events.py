@@ -60,17 +60,24 @@ class Made(Generic[Rows]):
 
 @dataclass(frozen=True, slots=True)
 class Late:
-    """Rows were dropped as late: windows that end by the watermark of the batch before theirs. ``count``: of such windows."""
+    """Rows were dropped as late: windows that end by the watermark of the batch before theirs.
+
+    ``batch``: the first one that gave windows and names the rows. ``count``: of such windows. ``first``: the first batch that may have read
+    the rows: those from it to ``batch`` gave no window, so they name no rows.
+    """
 
     batch: StreamBatch
     count: int
+    first: int
 
 
 def late_text(event: Late) -> str:
     """That rows were late, for people."""
     windows = "1 window was" if event.count == 1 else f"{event.count} windows were"
     query = event.batch.query[:ID_CHARS]
-    return f"late in batch {event.batch.number} of query {query}: {windows} given before"
+    number = event.batch.number
+    batch = f"batch {number}" if event.first == number else f"a batch of {event.first} to {number}"
+    return f"late in {batch} of query {query}: {windows} given before"
 
 
 @dataclass(frozen=True, slots=True)

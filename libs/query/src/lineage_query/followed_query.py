@@ -42,6 +42,8 @@ class FollowedQuery:
     windows: str | None = None
     ends: tuple[int, ...] | None = None
     watermark: int | None = None
+    still_since: int | None = None
+    """The first of the latest batches by which the watermark has not passed: they gave no window, and name no rows."""
     reasons: set[str] = field(default_factory=set)
 
     def take_facts(self, facts: Stream) -> None:
@@ -104,6 +106,16 @@ class FollowedQuery:
         recipes = [recipe for _, recipe in self.pending if _number(recipe) <= number]
         self.pending = [entry for entry in self.pending if _number(entry[1]) > number]
         return recipes
+
+    def unknown_late(self, before: int | None) -> str:
+        """Why it is not known which rows of the batch that is committed came too late; empty: those by the watermark ``before`` did."""
+        if self.facts is None or not self.facts.late_by_before:
+            return "it is not known by which watermark rows are late"
+        if self.missing:
+            return f"batch {self.missing[0]} is not recorded, and may have read them"
+        if self.first or before is None:
+            return "batches before are not recorded, and may have read them"
+        return ""
 
     @property
     def is_passed(self) -> bool:

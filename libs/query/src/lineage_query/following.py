@@ -162,6 +162,10 @@ class Follow(Generic[Rows]):
         query.watermark = message.watermark
         for recipe in query.due(message.number):
             yield from self._made(query, recipe, before)
+        if before != message.watermark:
+            query.still_since = None
+        elif query.still_since is None:
+            query.still_since = message.number
         if query.is_passed:
             yield from self._gap(
                 query,
@@ -207,10 +211,16 @@ class Follow(Generic[Rows]):
         except LineageError as problem:
             yield from self._gap(query, f"the windows of its rows are not known: {problem}")
             return
-        counts = query.facts is not None and query.facts.late_by_before and before is not None
-        late = sum(end <= (before or 0) * 1000 for end in query.ends) if counts else 0
-        if late:
-            yield Late(recipe.batch, late)
+        # An earlier batch, which does not name them, may have read them: by an earlier watermark fewer are late.
+        unknown = query.unknown_late(before)
+        by = query.watermark if unknown else before
+        late = sum(by is None or end <= by * 1000 for end in query.ends)
+        if late and unknown:
+            yield from self._gap(query, f"its rows may be too late for a window: {unknown}")
+        elif late:
+            number = recipe.batch.number
+            first = number if query.still_since is None else min(query.still_since, number)
+            yield Late(recipe.batch, late, first)
 
     def _rows(
         self, query: FollowedQuery, recipe: Document, *, committed: bool

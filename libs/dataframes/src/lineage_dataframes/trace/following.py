@@ -140,10 +140,10 @@ def documents_of(event: Event[FollowedRows] | Note | Waiting) -> list[dict[str, 
     if isinstance(event, Gap | Done | Note | Waiting):
         return [{"event": kind, **asdict(event)}]
     batch = {"query": event.batch.query, "run": event.batch.run, "batch": event.batch.number}
+    if isinstance(event, Late):
+        return [{"event": kind, **batch, "count": event.count, "first": event.first}]
     if not isinstance(event, Made):
-        return [
-            {"event": kind, **batch} | ({"count": event.count} if isinstance(event, Late) else {})
-        ]
+        return [{"event": kind, **batch}]
     made = event.rows
     facts = {"exact": not made.reasons, "reasons": list(made.reasons), "committed": event.committed}
     documents = [{"event": "row", **batch, **asdict(row), **facts} for row in made.rows]
