@@ -49,6 +49,8 @@ class WarmUp:
         self._sample = sample
         self._recorded: RecipeMessage | None = None
         self._committed: RecipeMessage | None = None
+        self._useless: RecipeMessage | None = None
+        """The latest batch that has nothing to trace."""
         self._runs_left = WARM_RUNS_MAX
         self._samples_left = 0 if sample is None else SAMPLE_RUNS_MAX
 
@@ -62,11 +64,15 @@ class WarmUp:
     @property
     def is_due(self) -> bool:
         """Whether there is a batch to trace, and traces are not known to be quick."""
-        return (self._samples_left if self._committed is None else self._runs_left) > 0
+        return (self._samples_left if self._batch() is None else self._runs_left) > 0
+
+    def _batch(self) -> RecipeMessage | None:
+        committed = self._committed
+        return None if committed is self._useless else committed
 
     def run(self) -> None:
         """Trace once more, unless that is quick by now. May run beside what takes messages."""
-        committed = self._committed
+        committed = self._batch()
         if not self.is_due:
             return
         started = time.monotonic()
@@ -91,7 +97,8 @@ class WarmUp:
         recipe = Recipe.from_json(committed.recipe)
         places = list(warm_places(recipe, self._place))
         if recipe.batch is None or not places:
-            self._committed = None
+            # Another may have been taken meanwhile, which is traced next.
+            self._useless = committed
             self._samples_left = 0
             return
         self._trace(recipe, places)
