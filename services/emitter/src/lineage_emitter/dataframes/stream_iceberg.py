@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from py4j.protocol import Py4JJavaError
@@ -79,6 +80,9 @@ def _parts(
     try:
         text = iceberg.files_of_stream(spark, table, bounds, SNAPSHOTS_MAX)
         metadata = iceberg.metadata_of(table)
+        fields = dict(field_ids(json.loads(plans.field(stream, "projection"))))
+        for snapshot, _ in appended(text):
+            _check_fields(table, snapshot, fields)
         return [
             _part(spark, table, metadata, schema, snapshot, files)
             for snapshot, files in appended(text)
@@ -109,6 +113,38 @@ def appended(text: str) -> list[tuple[int, DataFiles]]:
             groups.append((int(named[1]), files))
             is_open = True
     return [(snapshot, DataFiles.of("\n".join(lines))) for snapshot, lines in groups if lines]
+
+
+def field_ids(kind: Mapping[str, Any], above: str = "") -> Iterator[tuple[str, int]]:
+    """The names of a struct's fields, with those of nested ones, and the ids by which Iceberg reads them.
+
+    Args:
+        kind: a struct, a list or a map, as Iceberg's JSON of schemas has them.
+        above: the name of the field that it is of, with a point behind.
+    """
+    if kind["type"] == "struct":
+        fields = [(field["name"], field["id"], field["type"]) for field in kind["fields"]]
+    else:
+        names = ("element",) if kind["type"] == "list" else ("key", "value")
+        fields = [(name, kind[f"{name}-id"], kind[name]) for name in names]
+    for name, number, type_of_field in fields:
+        yield f"{above}{name}", int(number)
+        if isinstance(type_of_field, dict):
+            yield from field_ids(type_of_field, f"{above}{name}.")
+
+
+def _check_fields(table: Any, snapshot: int, fields: Mapping[str, int]) -> None:
+    """See that a snapshot's schema has a stream's fields: one that was dropped and added anew has another id, and other values.
+
+    Raises:
+        UnknownFilesError: it has others of these names.
+    """
+    of_snapshot = table.snapshot(snapshot).schemaId()
+    schema = table.schema() if of_snapshot is None else table.schemas().get(of_snapshot)
+    if any(schema.findColumnName(number) != name for name, number in fields.items()):
+        raise UnknownFilesError(
+            f"snapshot {snapshot} of {table.name()} has columns of the stream's names that are other ones: some were dropped and added anew, or renamed"
+        )
 
 
 def _part(
