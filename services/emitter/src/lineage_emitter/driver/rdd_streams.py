@@ -12,25 +12,27 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from py4j.java_gateway import is_instance_of
 from pyspark import RDD, SparkContext
 from pyspark.serializers import UTF8Deserializer
 from pyspark.streaming import StreamingContext
-from pyspark.streaming.dstream import DStream
+from pyspark.streaming.dstream import DStream, TransformedDStream
 from pyspark.streaming.util import TransformFunction
 
 from lineage_emitter import scope
 from lineage_emitter.driver import shuffles
 from lineage_emitter.driver.fitness import can_run_captured
-from lineage_emitter.driver.java_records import without_addresses_java
+from lineage_emitter.driver.java_records import is_own_caller, without_addresses_java
 from lineage_emitter.driver.rdd import LineageRDD, adopt
 from lineage_emitter.driver.sources import text_file_stream
 from lineage_emitter.session import hadoop
 from lineage_emitter.worker.inband_addresses import AddressedSerializer
+from lineage_emitter.worker.lines import LineDeserializer
 
 if TYPE_CHECKING:
     from lineage_emitter.session.nodes import Node
@@ -47,10 +49,14 @@ _KEEPING_STATE = {
 """PySpark's functions whose results Spark writes into checkpoints, and whose they are."""
 STATE = "it goes on from what it gave before, which checkpoints keep as plain records"
 CHECKPOINTED = "a checkpoint keeps records of the stream (DStream.checkpoint), which are plain ones"
+JAVA_READS = "the JVM reads records of a stream by itself (DStream._jdstream), which are plain ones"
+NOT_LOOKED_AT = "whether a checkpoint keeps records of the streams is not known"
 NO_PLACES = "its records come from no file, and have no places"
 _UNIONS = ("UnionRDD", "PartitionerAwareUnionRDD")
 _SWEPT_FIRST = 256
 """RDDs that are known when it is first looked which of them Spark still has."""
+_SWEEP_S = 60
+"""After what time it is looked again."""
 
 
 def hook_rdd_streams(session_of: Callable[[SparkContext], Session | None]) -> None:
@@ -64,6 +70,9 @@ def hook_rdd_streams(session_of: Callable[[SparkContext], Session | None]) -> No
     context.queueStream = _queue_stream(context.queueStream, session_of)
     stream: Any = DStream
     stream.slice = _slice(stream.slice)
+    stream._jdstream = _java_stream(None, session_of)
+    transformed: Any = TransformedDStream
+    transformed._jdstream = _java_stream(transformed._jdstream.fget, session_of)
     function: Any = TransformFunction
     function.call = _call(function.call)
 
@@ -89,6 +98,7 @@ class _Known:
     """An RDD that the JVM may give again. ``java``: a weak reference to it there.
 
     ``unknown``: the node that says why its records have no lineage. ``instead``: another Java RDD that is read in its place.
+    ``is_plain``: its own records are plain ones. ``persisted``: the Java RDD that capture keeps as long as Spark keeps this one.
     """
 
     java: Any
@@ -99,6 +109,19 @@ class _Known:
     deserializer: Any = None
     unknown: Node | None = None
     instead: Any = None
+    is_plain: bool = False
+    persisted: Any = None
+
+    def release(self) -> _Known:
+        """Let go of what capture keeps, where Spark keeps this one no more."""
+        if self.persisted is None:
+            return self
+        rdd = self.java.get()
+        level = None if rdd is None else rdd.getStorageLevel()
+        if level is not None and (level.useMemory() or level.useDisk()):
+            return self
+        self.persisted.unpersist(False)
+        return replace(self, persisted=None)
 
 
 class RddStreams:
@@ -108,32 +131,64 @@ class RddStreams:
         self.session = session
         self.refusal = ""
         """Why no records of these streams have lineage; empty: those that are captured have."""
+        self._refused_by = ""
         self._lock = threading.Lock()
         self._known: dict[int, _Known] = {}
         self._sweep_at = _SWEPT_FIRST
+        self._swept = time.monotonic()
         self._empty: LineageRDD | None = None
 
     def begin(self, context: StreamingContext) -> None:
         """A context of streams is about to start."""
+        before = self.refusal
+        # Should the look fail, no names of records get into a checkpoint.
+        self.refusal = before or NOT_LOOKED_AT
         kept = next((stream for stream in _streams_in(context) if _is_checkpointed(stream)), None)
+        self.refusal = before
         if kept is not None:
-            self.refusal = CHECKPOINTED
-            self.session.nodes.unknown("StreamingContext.start", CHECKPOINTED, ())
+            self.refuse(CHECKPOINTED, "DStream.checkpoint", at="StreamingContext.start")
+
+    def refuse(self, reason: str, operator: str, *, at: str = "") -> None:
+        """From now on no records of these streams have lineage: they are plain ones.
+
+        Args:
+            reason: why.
+            operator: what the verdict names.
+            at: what it names of the refusal itself; empty: the same.
+        """
+        if not self.refusal:
+            self.refusal, self._refused_by = reason, operator
+            if not self.session.closed:
+                self.session.nodes.unknown(at or operator, reason, ())
 
     # -- from the JVM ------------------------------------------------------------------------
 
     def given(self, java: Any, sc: SparkContext, deserializer: Any) -> RDD[Any]:
         """The RDD that the JVM gives to a function of a stream (PySpark's ``rdd_wrap_func``)."""
         known = self._known.get(java.id())
-        if known is not None and known.node is not None:
+        is_left = known is not None and known.is_plain and bool(self.refusal)
+        if known is not None and known.node is not None and not is_left:
             return self._again(known, java, sc)
         plain: RDD[Any] = RDD(java, sc, deserializer)
         if self.session.closed or not can_run_captured(self.session):
             return plain
-        if known is not None:
-            plain.lineage_unknown = known.unknown  # type: ignore[attr-defined]
-            return adopt(plain, self.session)
-        return self._unseen(java, sc, plain)
+        if known is None and java.getNumPartitions():
+            # Some of its records may have names, which plain RDDs don't read: an error here is the job's.
+            united = self._union(java, sc, deserializer)
+            if united is not None:
+                return united
+        captured: list[RDD[Any]] = []
+        self.session.problems.guard(
+            "capture a batch of a stream of RDDs",
+            lambda: captured.append(self._captured(known, java, sc, plain)),
+        )
+        return captured[0] if captured else plain
+
+    def _captured(self, known: _Known | None, java: Any, sc: SparkContext, plain: RDD[Any]) -> RDD[Any]:  # fmt: skip
+        if known is None:
+            return self._unseen(java, sc, plain)
+        plain.lineage_unknown = known.unknown  # type: ignore[attr-defined]
+        return adopt(plain, self.session)
 
     def _again(self, known: _Known, java: Any, sc: SparkContext) -> LineageRDD:
         assert known.node is not None
@@ -146,9 +201,6 @@ class RddStreams:
     def _unseen(self, java: Any, sc: SparkContext, plain: RDD[Any]) -> LineageRDD:
         if not java.getNumPartitions():
             return self._without_records(plain)
-        united = self._union(java, sc, plain._jrdd_deserializer)
-        if united is not None:
-            return united
         folder = _folder_of(sc, java, plain._jrdd_deserializer)
         if folder is None:
             name = _stream_name(java)
@@ -179,13 +231,17 @@ class RddStreams:
             return None
         captured = [adopt(self.given(part, sc, deserializer), self.session) for part in parts]
         with scope.operator("union"):
-            united = shuffles.union(captured, java)
+            # Where others are read in place of parts, the union of these is none of those.
+            pairs = zip(captured, parts, strict=True)
+            has_own = all(rdd._jrdd.id() == part.id() for rdd, part in pairs)
+            united = shuffles.union(captured, java if has_own else None)
         assert isinstance(united, LineageRDD)
         if united._jrdd.id() == java.id():
             return self.remember(united)
         level = java.getStorageLevel()
         if level.useMemory() or level.useDisk():
             united._jrdd.persist(level)
+            return self.remember(united, java, is_persisted=True)
         return self.remember(united, java)
 
     # -- to the JVM --------------------------------------------------------------------------
@@ -195,16 +251,16 @@ class RddStreams:
         operator = state_operator(function)
         reason = STATE if operator else self.refusal
 
-        def call(time: Any, *rdds: Any) -> Any:
+        def call(at: Any, *rdds: Any) -> Any:
             if not reason:
-                return self._returned(function(time, *rdds))
+                return self._returned(function(at, *rdds))
             unknown = None
             if not self.session.closed:
                 above = [rdd.node for rdd in rdds if isinstance(rdd, LineageRDD)]
                 unknown = self.session.nodes.unknown(
-                    operator or "DStream.checkpoint", reason, above
+                    operator or self._refused_by or "StreamingContext.start", reason, above
                 )
-            return self._returned(function(time, *map(_plain, rdds)), unknown)
+            return self._returned(function(at, *map(_plain, rdds)), unknown)
 
         return call
 
@@ -212,17 +268,50 @@ class RddStreams:
         if not isinstance(result, RDD):
             return result
         if not isinstance(result, LineageRDD):
-            unknown = unknown or getattr(result, "lineage_unknown", None)
-            self._add(result._jrdd, _Known(_weak(result.ctx, result._jrdd), unknown=unknown))
+            known = unknown or getattr(result, "lineage_unknown", None)
+            self.session.problems.guard(
+                "know a batch of a stream of RDDs again",
+                lambda: self._add(
+                    result._jrdd, _Known(_weak(result.ctx, result._jrdd), unknown=known)
+                ),
+            )
             return result
         kind = "org.apache.spark.api.java.JavaRDD"
         if not is_instance_of(result.ctx._gateway, result._jrdd, kind):
             # As PySpark does: a zip is an RDD of pairs in the JVM.
             result = result.map(_same)
-        return self.remember(result)
+        remembered: list[LineageRDD] = []
+        self.session.problems.guard(
+            "know a batch of a stream of RDDs again",
+            lambda: remembered.append(self.remember(result)),
+        )
+        # What is not known again is read as plain records.
+        return remembered[0] if remembered else _plain(result)
 
-    def remember(self, rdd: LineageRDD, java: Any | None = None) -> LineageRDD:
-        """Know an RDD when the JVM gives it. ``java``: the Java RDD in whose place it is read, where it is of another."""
+    def queued(self, rdd: RDD[Any]) -> Any:
+        """The Java RDD of plain records that a queue has of one of the program's, which is read in its place."""
+        captured = adopt(rdd, self.session)
+        java = captured._jrdd
+        plain = without_addresses_java(captured, java)
+        self.remember(captured, None if plain is java else plain, is_plain=True)
+        return plain
+
+    def remember(
+        self,
+        rdd: LineageRDD,
+        java: Any | None = None,
+        *,
+        is_plain: bool = False,
+        is_persisted: bool = False,
+    ) -> LineageRDD:
+        """Know an RDD when the JVM gives it.
+
+        Args:
+            rdd: the RDD.
+            java: the Java RDD in whose place it is read, where it is of another.
+            is_plain: the records of the one that the JVM gives are plain ones.
+            is_persisted: capture keeps it as long as Spark keeps the other.
+        """
         own = rdd._jrdd
         known = _Known(
             _weak(rdd.ctx, own if java is None else java),
@@ -232,6 +321,8 @@ class RddStreams:
             batch_size=rdd.batch_size,
             deserializer=rdd._jrdd_deserializer,
             instead=None if java is None else own,
+            is_plain=is_plain,
+            persisted=own if is_persisted else None,
         )
         self._add(own if java is None else java, known)
         return rdd
@@ -239,9 +330,12 @@ class RddStreams:
     def _add(self, java: Any, known: _Known) -> None:
         with self._lock:
             self._known[java.id()] = known
-            if len(self._known) < self._sweep_at:
+            now = time.monotonic()
+            if len(self._known) < self._sweep_at and now - self._swept < _SWEEP_S:
                 return
+            self._swept = now
             for number, other in list(self._known.items()):
+                self._known[number] = other.release()
                 if other.java.get() is None:
                     del self._known[number]
             self._sweep_at = max(_SWEPT_FIRST, 2 * len(self._known))
@@ -349,19 +443,58 @@ def _queue_stream(stock: Any, session_of: Callable[[SparkContext], Session | Non
         if not isinstance(queued[0], RDD):
             queued = [sc.parallelize(records) for records in queued]
         streams = streams_of(session)
-        all_java = [streams.remember(adopt(rdd, session))._jrdd for rdd in queued]
+        all_java = [streams.queued(rdd) for rdd in queued]
         jvm, java = sc._jvm, self._jssc
         assert jvm is not None
         assert java is not None
         queue = jvm.PythonDStream.toRDDQueue(all_java)
-        if default is None:
+        # PySpark takes an empty default for none.
+        if not default:
             stream = java.queueStream(queue, oneAtATime)
         else:
-            default_java = streams.remember(adopt(default, session))._jrdd
-            stream = java.queueStream(queue, oneAtATime, default_java)
-        return DStream(stream, self, sc.serializer)
+            stream = java.queueStream(queue, oneAtATime, streams.queued(default))
+        return DStream(stream, self, deserializer_of(queued, sc.serializer))
 
     return queue_stream
+
+
+def deserializer_of(rdds: Sequence[RDD[Any]], default: Any) -> Any:
+    """By what PySpark would read a queue of RDDs without capture, which it compares with that of other streams.
+
+    Args:
+        rdds: of the queue.
+        default: the context's serializer, by which functions write, and RDDs that differ are written anew.
+    """
+    own = {_own_deserializer(rdd, default) for rdd in rdds}
+    return own.pop() if len(own) == 1 else default
+
+
+def _own_deserializer(rdd: RDD[Any], default: Any) -> Any:
+    deserializer = rdd._jrdd_deserializer
+    if isinstance(deserializer, LineDeserializer):
+        return UTF8Deserializer(deserializer.use_unicode)
+    return default if isinstance(deserializer, AddressedSerializer) else deserializer
+
+
+def _java_stream(
+    stock: Callable[[Any], Any] | None, session_of: Callable[[SparkContext], Session | None]
+) -> property:
+    """``DStream._jdstream``: when the program reads it, the JVM may go on with the records by itself.
+
+    ``stock``: PySpark's own; None: an attribute.
+    """
+
+    def get(self: Any) -> Any:
+        if not is_own_caller(1) and not scope.is_suspended():
+            session = session_of(self._sc)
+            if session is not None:
+                streams_of(session).refuse(JAVA_READS, "DStream._jdstream")
+        return vars(self)["_jdstream"] if stock is None else stock(self)
+
+    def put(self: Any, java: Any) -> None:
+        vars(self)["_jdstream"] = java
+
+    return property(get, put)
 
 
 def _slice(stock: Any) -> Any:
