@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from click.core import ParameterSource
 
 from lineage.array_commands import app as arrays_app
 from lineage.background_commands import app as session_app
@@ -860,7 +861,9 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
     from lineage.watching import list_operators, watch_records
     from lineage_query.watching.requests import requested_watch
 
-    if not node:
+    # Given is what is empty, too: the variable of a script may be.
+    given = map(context.get_parameter_source, ("condition", "must", "slower_than", "latency"))
+    if not node and ParameterSource.COMMANDLINE not in given:
         list_operators(chosen_store(context, store), application, as_json=as_json)
         return
     request = requested_watch(node, condition, must, slower_than, limit, latency=latency)

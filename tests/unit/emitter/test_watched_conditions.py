@@ -119,6 +119,8 @@ def test_what_is_asked_for_is_read(tmp_path: Path) -> None:
     for several in (("", "", ""), ("record > 1", "record > 2", ""), ("", "record > 1", "1s")):
         with pytest.raises(TraceError, match="give one of"):
             requested_watch("map", *several, 5)
+    with pytest.raises(TraceError, match="NODE is empty"):
+        requested_watch("", "", "record > 1", "", 5)
     with pytest.raises(RecordConditionError):
         requested_watch("map", "", "__import__('os')", "", 5)
 

@@ -70,10 +70,12 @@ def requested_watch(
     """What is to be watched for: records that fulfil ``condition``, that do not fulfil ``must``, or that are slow, or the time of tasks.
 
     Raises:
-        TraceError: not just one of the four is given.
+        TraceError: not just one of the four is given, or no operator.
         RecordConditionError: a condition can be read neither as one of records nor as one of rows.
         DurationError: the duration can't be read.
     """
+    if not node:
+        raise TraceError("say which operators to watch: NODE is empty")
     if sum(map(bool, (condition, must, slower_than, latency))) != 1:
         raise TraceError(
             "give one of CONDITION, --must CONDITION, --slower-than DURATION and --latency"
