@@ -25,6 +25,7 @@ from lineage_query.watching.requests import RunningJob, requested_watch
 from lineage_query.watching.sources import NO_VALUES, NOT_LINKED, ON_DEMAND, Sources
 from lineage_store.watch_folder import (
     HITS,
+    NODES,
     WatchableNode,
     WatchedJob,
     WatchRequest,
@@ -141,15 +142,45 @@ def test_of_a_row_of_a_frame_what_traces_it_is_said_at_once(tmp_path: Path) -> N
     facts: dict[str, Any] = {"text": None, "made_from": [], "superset": False}
     watched.hits.write(facts | {"row": "k=a b,total=2"})
     watched.hits.write(facts | {"row": ""})
+    watched.hits.write(facts | {"text": "b", "row": "", "unnamed": "of an array"})
     watched.step()
     watched.step()
     watched.close()
-    named, nameless = [event.sources for event in watched.told if isinstance(event, Found)]
+    named, nameless, of_array = [
+        event.sources for event in watched.told if isinstance(event, Found)
+    ]
     assert (named.groups, nameless.groups) == ((), ())
     assert named.place == "4#k=a b,total=2"
     assert named.reasons == (f"{ON_DEMAND}: lineage back '4#k=a b,total=2' --app app",)
     assert (nameless.place, nameless.reasons) == ("", (NO_VALUES,))
+    assert (of_array.place, of_array.reasons) == ("", ("of an array",))
     assert named.to_json()["exact"] is False
+
+
+@pytest.mark.parametrize(
+    ("line", "is_kept"),
+    [
+        ('["f3", "map [k]", "map", ""]', True),
+        ('["", "filter below job.py:3", "filter", "", "a limit"]', True),
+        ('["", "the rows", "", "job.py:4", "made before"]', True),
+        ('["", "map below job.py:3", "map", "", "a limit"]', False),
+        ('["", "all operators", "project,map", "", "a subquery"]', False),
+        ('["", "more operators", "*", "", "not listed"]', False),
+    ],
+)
+def test_a_rule_is_not_kept_where_something_could_not_be_watched(
+    tmp_path: Path, line: str, is_kept: bool
+) -> None:
+    watched = Watched(tmp_path, WatchRequest("map", "record > 1", must=True), [NODE])
+    with open(watched.job.folder / NODES, "a", encoding="utf-8") as nodes:
+        nodes.write(f"{line}\n")
+    watched.hits.write({"beyond": 0, "failed": 0, "tested": 3})
+    watched.job.close()
+    watched.step()
+    assert watched.loop.is_over
+    assert watched.loop.is_kept is is_kept
+    assert any("can't be watched" in str(event) for event in watched.told) is not is_kept
+    watched.close()
 
 
 @pytest.mark.parametrize(

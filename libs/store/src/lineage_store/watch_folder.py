@@ -2,7 +2,7 @@
 
 ======================================  ====================================================================
 ``job.json``                            of the driver, which holds a lock on it while it captures
-``nodes.jsonl``                         of the driver: a line for each operator that can be watched
+``nodes.jsonl``                         of the driver: a line for each operator that can be watched, and for what can't be
 ``rows.json``                           of the driver: what rows of DataFrames are watched for, for executors
 ``conditions/<id>.json``                of who watches, which holds a lock on it meanwhile: what to watch for
 ``hits/<id>/<name>.jsonl``              of the tasks: a line for each record that fulfils condition ``<id>``
@@ -86,6 +86,21 @@ class WatchableNode:
         return f"{self.name} ({self.node}){site}"
 
 
+@dataclass(frozen=True, slots=True)
+class UnwatchedNodes:
+    """Operators of a plan that can't be watched. ``ops``: what they do. ``call_site``: of the action whose output they are, or nothing."""
+
+    label: str
+    ops: str
+    call_site: str
+    why: str
+
+    def fits(self, request: WatchRequest) -> bool:
+        """Whether a request would have been for some of them."""
+        names = self.ops.split(",")
+        return request.node in {*names, self.call_site} or "*" in names
+
+
 class WatchedJob:
     """The driver's side: the job can be watched until :meth:`close`.
 
@@ -100,6 +115,7 @@ class WatchedJob:
 
     def __init__(self, folder: Path, app: str, refusal: str = "") -> None:
         self.folder = folder / FOLDER
+        self.is_refused = bool(refusal)
         for part in (CONDITIONS, HITS):
             ensure_private_folder(self.folder / part)
         self._lock = _locked_file(self.folder / JOB, {"app": app, "refusal": refusal})
@@ -245,12 +261,30 @@ def watchable_nodes(folder: Path) -> Iterator[WatchableNode]:
     Raises:
         OSError: they can't be read.
     """
+    for facts in _nodes(folder):
+        if len(facts) == 4:
+            yield WatchableNode(*facts)
+
+
+def unwatched_nodes(folder: Path) -> Iterator[UnwatchedNodes]:
+    """What the program has made so far and can't be watched, as far as its driver says so.
+
+    Raises:
+        OSError: it can't be read.
+    """
+    for facts in _nodes(folder):
+        # The first is the node's number, which these have none of.
+        if len(facts) == 5:
+            yield UnwatchedNodes(*facts[1:])
+
+
+def _nodes(folder: Path) -> Iterator[list[str]]:
     with open(folder / NODES, "rb") as file:
         while line := file.readline(LINE_BYTES_MAX):
             with contextlib.suppress(ValueError, RecursionError):
                 facts = json.loads(line)
-                if isinstance(facts, list) and len(facts) == 4:
-                    yield WatchableNode(*map(str, facts))
+                if isinstance(facts, list):
+                    yield list(map(str, facts))
 
 
 def _document(path: Path) -> dict[str, Any] | None:

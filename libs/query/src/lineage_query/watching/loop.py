@@ -14,7 +14,13 @@ from lineage_query.watching.latency import RankedTime, TaskTime, rank_times
 from lineage_query.watching.reports import Candidate, Report, Reports
 from lineage_query.watching.requests import RunningJob, counting_condition, has_operator
 from lineage_query.watching.sources import NOT_LINKED, Sources, row_sources
-from lineage_store.watch_folder import JOB, WatchRequest, is_held, remove_if_over
+from lineage_store.watch_folder import (
+    JOB,
+    WatchRequest,
+    is_held,
+    remove_if_over,
+    unwatched_nodes,
+)
 
 POLL_S = 0.1
 TRACE_EVERY_S = 1.0
@@ -106,7 +112,18 @@ class WatchLoop:
     def rest(self) -> Iterator[Event]:
         """What tasks have written since, and what they only counted."""
         yield from self._look()
+        if self.request.must:
+            yield from self._unwatched()
         yield from self._reports.summary()
+
+    def _unwatched(self) -> Iterator[str]:
+        """What could not be watched of what must fulfil the condition."""
+        with suppress(FileNotFoundError):
+            missed = [node for node in unwatched_nodes(self.job.folder) if node.fits(self.request)]
+            self._reports.sees_all &= not missed
+            yield from dict.fromkeys(
+                f"{node.label} can't be watched: {node.why}" for node in missed
+            )
 
     def give_up(self, reason: str) -> Iterator[Event]:
         """The end: sources that are not known by now have a reason."""
@@ -192,7 +209,7 @@ class WatchLoop:
 
     def _sources(self, report: Report, find: Find) -> Sources | None:
         if report.row is not None:
-            return row_sources(self.job.app, report.row)
+            return row_sources(self.job.app, report.row, report.unnamed)
         return find(self._reports.candidates(report))
 
 

@@ -43,8 +43,8 @@ class Report:
 
     ``seconds``: how long its function had taken with it when it was reported; None: it was not timed. ``may_buffer``: that may have been
     for records that the function got before. ``task``: of the slowest of a task, the number of that.
-    ``row``: of a row of a DataFrame, how a trace names it once its action has returned; empty: by no values that are kept. None: it is a
-    record of an RDD.
+    ``row``: of a row of a DataFrame, how a trace names it once its action has returned; empty: it can't, ``unnamed`` says why where that is
+    not that no values are kept. None: it is a record of an RDD.
     """
 
     number: int
@@ -57,6 +57,7 @@ class Report:
     may_buffer: bool = False
     task: int | None = None
     row: str | None = None
+    unnamed: str = ""
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -159,8 +160,9 @@ class Reports:
         seconds = _seconds(document["seconds"]) if "seconds" in document else None
         may_buffer = bool(document.get("may_buffer", False))
         number = len(self.reports) + 1
-        row = _row(document)
-        report = Report(number, label, partition, text, key, most, seconds, may_buffer, task, row)
+        row, unnamed = _row(document), str(document.get("unnamed", ""))
+        timed = (seconds, may_buffer, task)
+        report = Report(number, label, partition, text, key, most, *timed, row, unnamed)
         self.reports.append(report)
         return report
 

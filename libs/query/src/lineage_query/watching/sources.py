@@ -27,7 +27,7 @@ SOURCES_SHOWN = 10
 """Rows of each source of one record, for people."""
 SOURCES_MAX = 1_000
 """The same for tools."""
-ON_DEMAND = "the rows of sources are computed on demand, once the action has returned"
+ON_DEMAND = "the rows of sources are computed on demand, once the action has returned (of one that fails nothing is kept)"
 NO_VALUES = "no values of the row are kept (LINEAGE_VALUES, LINEAGE_REDACT, LINEAGE_RULES), or too long ones, by which it could be traced"
 NOT_LINKED = "its lineage is not stored: no attempt of its task has ended, or the job did not end, or its lineage is not linked"
 
@@ -60,10 +60,10 @@ class Sources:
         }
 
 
-def row_sources(app: str, place: str) -> Sources:
-    """Of a row of a DataFrame: what finds them. ``place``: its name; empty: it has none."""
+def row_sources(app: str, place: str, unnamed: str = "") -> Sources:
+    """Of a row of a DataFrame: what finds them. ``place``: its name; empty: it has none, ``unnamed`` says why, where that is known."""
     if not place:
-        return Sources((), (NO_VALUES,))
+        return Sources((), (unnamed or NO_VALUES,))
     command = shlex.join(["lineage", "back", place, "--app", app])
     return Sources((), (f"{ON_DEMAND}: {command}",), place)
 
