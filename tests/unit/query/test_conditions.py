@@ -58,6 +58,13 @@ def test_all_else_is_refused(text: str) -> None:
         parse_condition(text)
 
 
+def test_a_dollar_is_escaped_where_variables_are_substituted_alone() -> None:
+    condition = parse_condition("price IN ('$5') AND NOT (a = '$' OR b BETWEEN '${' AND 'x')")
+    assert "$" not in condition.sql
+    assert condition.sql.replace("\\u0024", "$") == condition.expression
+    assert "('$5')" in condition.expression
+
+
 def test_size_and_depth_are_bounded() -> None:
     assert parse_condition("(" * DEPTH_MAX + "a = 1" + ")" * DEPTH_MAX).sql == "(`a` = 1)"
     for deep in ("(" * (DEPTH_MAX + 1) + "a = 1" + ")" * (DEPTH_MAX + 1), "not " * 1_000 + "a = 1"):

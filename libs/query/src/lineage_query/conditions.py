@@ -94,11 +94,9 @@ class Constant:
     kind: str
     value: str
 
-    @property
-    def sql(self) -> str:
+    def sql(self, dollar: str) -> str:
         """Its text in Spark's SQL."""
-        # ``$`` starts a variable that Spark may substitute before it parses a statement.
-        quoted = f"'{self.value}'".replace("$", "\\u0024")
+        quoted = f"'{self.value}'".replace("$", dollar)
         match self.kind:
             case "number" | "boolean":
                 return self.value
@@ -117,12 +115,11 @@ class ColumnTest:
     constants: tuple[Constant, ...] = ()
     negated: bool = False
 
-    @property
-    def sql(self) -> str:
+    def sql(self, dollar: str) -> str:
         """Its text in Spark's SQL."""
         column = f"`{self.column.replace('`', '``')}`"
         negated = "NOT " if self.negated else ""
-        constants = [constant.sql for constant in self.constants]
+        constants = [constant.sql(dollar) for constant in self.constants]
         match self.operator:
             case "IS NULL":
                 return f"({column} IS {negated}NULL)"
@@ -141,10 +138,9 @@ class AllOrAny:
     operator: str
     terms: tuple[ConditionTree, ...]
 
-    @property
-    def sql(self) -> str:
+    def sql(self, dollar: str) -> str:
         """Its text in Spark's SQL."""
-        return f"({f' {self.operator} '.join(term.sql for term in self.terms)})"
+        return f"({f' {self.operator} '.join(term.sql(dollar) for term in self.terms)})"
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,10 +149,9 @@ class Negation:
 
     term: ConditionTree
 
-    @property
-    def sql(self) -> str:
+    def sql(self, dollar: str) -> str:
         """Its text in Spark's SQL."""
-        return f"(NOT {self.term.sql})"
+        return f"(NOT {self.term.sql(dollar)})"
 
 
 ConditionTree: TypeAlias = "ColumnTest | AllOrAny | Negation"
@@ -172,8 +167,14 @@ class Condition:
 
     @property
     def sql(self) -> str:
-        """Its text in Spark's SQL."""
-        return self.tree.sql
+        """Its text in Spark's SQL, for a statement or a frame's ``where``."""
+        # ``$`` starts a variable that Spark may substitute before it parses.
+        return self.tree.sql("\\u0024")
+
+    @property
+    def expression(self) -> str:
+        """The same for a parser that substitutes no variables: that knows no escapes where ``spark.sql.parser.escapedStringLiterals`` is set."""
+        return self.tree.sql("$")
 
     def check_columns(self, names: Iterable[str]) -> None:
         """Check that an output has each of the columns exactly once, ignoring the case of names.
