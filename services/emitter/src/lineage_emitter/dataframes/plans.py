@@ -134,16 +134,20 @@ def recipe_of_operator(
     Other arguments are those of the action's :func:`recipe_of`.
     """
     explicit = explicit_settings(spark) if settings is None else settings
-    run = _Run(None, calls)
+    run = _Run(None, calls, lists_set_aside=False)
     return _recipe_of_plan(spark, plan, output, site, explicit, tables, frozenset(), run)
 
 
 @dataclass(frozen=True)
 class _Run:
-    """How a plan ran: as which micro-batch, and on what its Python functions failed; None: it is none, or that is not known."""
+    """How a plan ran: as which micro-batch, and on what its Python functions failed; None: it is none, or that is not known.
+
+    ``lists_set_aside``: whether ``calls`` get the recipes of rows that were set aside: once an action.
+    """
 
     batch: StreamBatch | None
     calls: SetAsideCalls | None
+    lists_set_aside: bool = True
 
 
 def _recipe_of_plan(
@@ -204,7 +208,7 @@ def _recipe_of_plan(
     if output.failure is not None:
         recipe = recipe.of_failure()
     key = functions.key if functions.collected else None
-    if run.calls is not None and output.failure is None:
+    if run.calls is not None and run.lists_set_aside and output.failure is None:
         for rows in nodes.set_aside:
             run.calls.add_recipe(
                 rows.number, rows.name, _signed(rows.recipe(recipe, nodes.plan), key)

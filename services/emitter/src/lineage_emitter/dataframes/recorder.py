@@ -271,7 +271,11 @@ class RecipeRecorder:
         for function, name, rows in set_aside:
             self._send_set_aside(action, function, name, rows)
         for facts, rows in watched:
-            self._send_rows(action, facts.name, WATCHED, facts.node, rows)
+            # A failure costs what was watched, and not the lineage of the action.
+            try:
+                self._send_rows(action, facts.name, WATCHED, facts.node, rows)
+            except Exception as problem:
+                logger.info("no recipe of %s is kept: %s", facts.name, in_words(problem))
         return is_known
 
     def _send(self, action: ReturnedAction, recipe: Recipe, text: str) -> bool:

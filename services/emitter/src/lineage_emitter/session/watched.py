@@ -34,14 +34,15 @@ class Watched:
 
     def node(self, facts: WatchableNode, texts: ValueTexts | None) -> WatchedNode | None:
         """What lets an operator be watched; None: it can't be."""
-        if self._job is None or not self._watches_records:
+        folder = self.folder
+        if folder is None or not self._watches_records:
             return None
-        return WatchedNode(str(self._job.folder), facts, texts, self._add)
+        return WatchedNode(str(folder), facts, texts, self._add)
 
     @property
     def folder(self) -> Path | None:
         """By which it is watched; None: it is not."""
-        return None if self._job is None else self._job.folder
+        return None if self._job is None or self._job.is_refused else self._job.folder
 
     def _add(self, facts: WatchableNode) -> None:
         job = self._job
