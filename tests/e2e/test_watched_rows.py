@@ -20,7 +20,12 @@ from lineage_emitter import LineageContext, scope
 from lineage_emitter.dataframes.jvm import frame_of
 from lineage_query.watching.reports import Report, Reports
 from lineage_query.watching.requests import counting_condition
-from lineage_store.watch_folder import WatchableNode, WatchRequest, watchable_nodes
+from lineage_store.watch_folder import (
+    WatchableNode,
+    WatchRequest,
+    unwatched_nodes,
+    watchable_nodes,
+)
 from tests.e2e.test_watch import all_watching, line_of, running
 from tests.support.drawn import drawn
 from tests.support.frame_tables import ORDERS, PLACES, QUERIES
@@ -195,7 +200,7 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
     assert "it has no column missing" in str(read_all[3])
     assert "can't be timed" in str(read_all[4])
     assert not any(found.reports for found in (of_record, missing, slow))
-    assert {"aggregate", "project"} <= names
+    assert {"aggregate", "filter"} <= names
     assert judged(tmp_path, app).complete
     (report, *_) = fulfilling.reports
     assert report.row is not None
@@ -207,6 +212,26 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
     }
     (key,) = [key for (key, _) in expected]
     assert lines == {n for n, (k, v) in enumerate(cells, 1) if k == key and v + 1 != 3}
+
+
+def test_an_expression_is_computed_for_the_rows_that_the_job_computes_it_for(
+    capture: Capture, spark: SparkSession
+) -> None:
+    numbers = spark.range(10).select(F.col("id").alias("k"), (F.lit(100) / F.col("id")).alias("y"))
+    # Division by zero fails: of the row that the join leaves out.
+    frame = numbers.join(F.broadcast(spark.range(5, 8).toDF("k")), "k")
+    expected = sorted([(k, 100 / k) for k in (5, 6, 7)])
+    with capture(watch_frames=True) as lc:
+        assert lc.session is not None
+        requests = [WatchRequest("join", "k > 5"), WatchRequest("project", "y > 0", must=True)]
+        with watched(watch_folder(lc), requests) as (of_output, of_project):
+            assert sorted(tuple(row) for row in frame.collect()) == expected
+            for reports in (of_output, of_project):
+                list(reports.read())
+            missed = [node.ops for node in unwatched_nodes(watch_folder(lc))]
+        assert not of_project.reports
+        assert {report.label.partition(" ")[0] for report in of_output.reports} <= {"join"}
+    assert "project" in missed
 
 
 JOB = """

@@ -6,10 +6,13 @@ import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
 import java.io.Serializable;
+import java.lang.ref.WeakReference;
 import java.nio.ByteBuffer;
 import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
+import java.nio.file.DirectoryStream;
+import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
@@ -21,6 +24,7 @@ import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
+import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
@@ -35,6 +39,7 @@ import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.SimpleAnalyzer$;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
+import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.BasePredicate;
 import org.apache.spark.sql.catalyst.expressions.BoundReference;
@@ -44,15 +49,21 @@ import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression;
 import org.apache.spark.sql.catalyst.expressions.Predicate$;
 import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
+import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
+import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
+import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
+import org.apache.spark.sql.internal.SQLConf$;
+import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.NumericType;
@@ -120,8 +131,7 @@ public class WatchedRows {
 
   /** The application has ended: plans that are optimised from now on stay what they are. */
   public void end() {
-    rule.ended = true;
-    rule.operators.clear();
+    rule.end();
   }
 
   /** A plan as it is without what the rule put in. */
@@ -139,24 +149,52 @@ public class WatchedRows {
     return lines.toString();
   }
 
-  /** The plan that gives the rows of an operator of an action. */
-  public LogicalPlan plan(String action, int place) {
-    return ((Operator) rule.of(action).get(place)).plan;
+  /** The actions, by line, that a plan was made ready to be watched for: a frame that is computed again runs the plan that it has. */
+  public String actions(LogicalPlan plan) {
+    return rule.actions(plan);
   }
 
-  /** An action has been recorded. */
-  public void forget(String action) {
-    rule.operators.remove(action);
+  /** The plan that gives the rows of an operator of an action; null where nothing holds it any more. */
+  public LogicalPlan plan(String action, int place) {
+    return ((Operator) rule.of(action).get(place)).plan();
+  }
+
+  /** An action has been recorded: its plans are kept as long as the program keeps them. */
+  public void release(String action) {
+    rule.release(action);
   }
 
   /** An operator of a plan that ran. */
   private static class Operator {
-    final LogicalPlan plan;
     final String line;
+    private LogicalPlan plan;
+    private final WeakReference filter;
 
-    Operator(LogicalPlan plan, String line) {
+    /** `filter`: what the rule put above it, which is part of the plan that runs. */
+    Operator(LogicalPlan plan, String line, Filter filter) {
       this.plan = plan;
       this.line = line;
+      this.filter = new WeakReference(filter);
+    }
+
+    void release() {
+      plan = null;
+    }
+
+    boolean isAmong(List filters) {
+      Object own = filter.get();
+      Iterator all = filters.iterator();
+      while (own != null && all.hasNext()) {
+        if (all.next() == own) {
+          return true;
+        }
+      }
+      return false;
+    }
+
+    LogicalPlan plan() {
+      Filter running = plan == null ? (Filter) filter.get() : null;
+      return running == null ? plan : Watching.plain(running);
     }
   }
 
@@ -184,6 +222,17 @@ public class WatchedRows {
     private static final Set READING =
         new HashSet(Arrays.asList(new String[] {"Project", "Filter", "Aggregate", "Join", "Window", "Sort"}));
 
+    /** What has the columns of its children, each as late as below. */
+    private static final Set PASSING_COLUMNS = new HashSet(Arrays.asList(new String[] {"Filter", "Join", "Sample", "Generate", "Sort", "RepartitionByExpression", "RebalancePartitions"}));
+
+    /** What takes whole rows, in which all columns have been computed, and is never left out as needless (as a sort may be). */
+    private static final Set COMPUTING =
+        new HashSet(
+            Arrays.asList(
+                new String[] {
+                  "Window", "Repartition", "BatchEvalPython", "ArrowEvalPython", "MapInPandas", "MapInArrow", "PythonMapInArrow", "FlatMapGroupsInPandas", "FlatMapGroupsInArrow", "FlatMapCoGroupsInPandas", "FlatMapCoGroupsInArrow"
+                }));
+
     private static final Set REWRITES =
         new HashSet(
             Arrays.asList(
@@ -195,18 +244,24 @@ public class WatchedRows {
         new HashSet(Arrays.asList(new String[] {"GlobalLimit", "LocalLimit", "Offset", "Tail"}));
 
     private static final int OPERATORS_MAX = 200;
-    private static final int ACTIONS_MAX = 64;
+    private static final int ACTIONS_MAX = 256;
+    private static final int NODES_BYTES_MAX = 4 << 20;
+    private static final String ALL = String.join(",", WATCHED).toLowerCase();
     private static final int NAME_MAX = 200;
 
     private final String folder;
     private final boolean texts;
     private final int charactersMax;
     private int count = 0;
+    private boolean isFull;
 
-    /** Of actions that are not recorded yet, by number. */
-    final Map operators = new LinkedHashMap();
+    /** Of the plan at work: lines of what can't be watched. */
+    private final Set unwatched = new LinkedHashSet();
 
-    volatile boolean ended;
+    /** Of the latest actions, by number. */
+    private final Map operators = new LinkedHashMap();
+
+    private boolean ended;
 
     Watching(String folder, boolean texts, int charactersMax) {
       this.folder = folder;
@@ -216,19 +271,76 @@ public class WatchedRows {
 
     synchronized List of(String action) {
       List found = (List) operators.get(action);
-      return found == null ? new ArrayList() : found;
+      return found == null ? new ArrayList() : new ArrayList(found);
+    }
+
+    synchronized String actions(LogicalPlan plan) {
+      List filters = new ArrayList();
+      addFilters(plan, filters);
+      List found = new ArrayList();
+      Iterator all = operators.entrySet().iterator();
+      while (all.hasNext()) {
+        Map.Entry action = (Map.Entry) all.next();
+        Iterator each = ((List) action.getValue()).iterator();
+        boolean isOf = false;
+        while (each.hasNext() && !isOf) {
+          isOf = ((Operator) each.next()).isAmong(filters);
+        }
+        if (isOf) {
+          found.add(action.getKey());
+        }
+      }
+      return String.join("\n", found);
+    }
+
+    private static void addFilters(LogicalPlan plan, List filters) {
+      if (isWatch(plan)) {
+        filters.add(plan);
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      while (children.hasNext()) {
+        addFilters((LogicalPlan) children.next(), filters);
+      }
+    }
+
+    synchronized void release(String action) {
+      List found = of(action);
+      for (int i = 0; i < found.size(); i++) {
+        ((Operator) found.get(i)).release();
+      }
+    }
+
+    synchronized void end() {
+      ended = true;
+      operators.clear();
     }
 
     public synchronized TreeNode apply(TreeNode plan) {
       LogicalPlan top = (LogicalPlan) plan;
       try {
         String action = ended ? null : SparkContext.getOrCreate().getLocalProperty(ACTION);
-        if (action == null || top.isStreaming() || has(top, REWRITES) || isWatched(top)) {
+        if (action == null) {
           return top;
         }
         String[] parts = action.split("\u0001", 2);
+        unwatched.clear();
         List found = new ArrayList();
-        LogicalPlan other = watched(top, false, ids(top.output()), true, parts[1], found);
+        LogicalPlan other = top;
+        try {
+          if (isWatched(top)) {
+            miss("the rows", "", parts[1], "its plan was made for another action");
+          } else if (top.isStreaming() || has(top, REWRITES)) {
+            boolean isPart = top.getClass().getSimpleName().equals("Subquery");
+            miss("all operators", ALL, isPart ? "" : parts[1], isPart ? "they are of a subquery" : "of streams and of changes of rows none can be");
+          } else {
+            other = watched(top, false, ids(top.output()), true, parts[1], found);
+          }
+        } catch (Throwable problem) {
+          found.clear();
+          other = top;
+          miss("all operators", ALL, parts[1], "the plan could not be read");
+        }
+        list(found);
         if (other != top) {
           add(parts[0], found);
         }
@@ -239,15 +351,30 @@ public class WatchedRows {
       }
     }
 
-    private void add(String action, List found) throws IOException {
+    /** Note what can't be watched: who watches that all rows fulfil something is told. `site`: where it is the output of an action. */
+    private void miss(String label, String ops, String site, String why) {
+      unwatched.add(line(new String[] {"", label, ops, site, why}));
+    }
+
+    private void list(List found) throws IOException {
+      Path nodes = Paths.get(folder, new String[] {"nodes.jsonl"});
       StringBuilder lines = new StringBuilder();
-      for (int i = 0; i < found.size(); i++) {
-        lines.append(((Operator) found.get(i)).line).append('\n');
+      if (Files.size(nodes) < NODES_BYTES_MAX) {
+        for (int i = 0; i < found.size(); i++) {
+          lines.append(((Operator) found.get(i)).line).append('\n');
+        }
+        Iterator missed = unwatched.iterator();
+        while (missed.hasNext()) {
+          lines.append(missed.next()).append('\n');
+        }
+      } else if (!isFull) {
+        isFull = true;
+        lines.append(line(new String[] {"", "more operators", "*", "", "they are not listed"})).append('\n');
       }
-      Files.write(
-          Paths.get(folder, new String[] {"nodes.jsonl"}),
-          lines.toString().getBytes(StandardCharsets.UTF_8),
-          new StandardOpenOption[] {StandardOpenOption.APPEND});
+      Files.write(nodes, lines.toString().getBytes(StandardCharsets.UTF_8), new StandardOpenOption[] {StandardOpenOption.APPEND});
+    }
+
+    private void add(String action, List found) {
       List all = (List) operators.get(action);
       if (all == null) {
         all = new ArrayList();
@@ -317,7 +444,7 @@ public class WatchedRows {
       Set ids = new HashSet();
       scala.collection.Iterator all = attributes.iterator();
       while (all.hasNext()) {
-        ids.add(Long.valueOf(((Attribute) all.next()).exprId().id()));
+        ids.add(id((Attribute) all.next()));
       }
       return ids;
     }
@@ -338,8 +465,13 @@ public class WatchedRows {
               && (WATCHED.contains(name) || isOutput && LEAVES.contains(name))
               && !plan.output().isEmpty()
               && read.containsAll(ids(plan.output()))
+              && (isOutput || !hasDeferred(plan))
               && found.size() < OPERATORS_MAX;
       boolean isOutputBelow = isOutput && (isCommand || PASSING.contains(name));
+      if (!isWatchable && (WATCHED.contains(name) || isOutput && !isOutputBelow && !name.equals("CommandResult"))) {
+        String why = "a limit stands above or below, it has columns that nothing reads or that are computed later, or there are too many operators";
+        miss(name.toLowerCase() + (isOutput ? "" : " below " + site), name.toLowerCase(), isOutput ? site : "", why);
+      }
       Set readBelow = READING.contains(name) ? new HashSet(read) : null;
       if (readBelow != null) {
         if (name.equals("Project") || name.equals("Aggregate")) {
@@ -361,6 +493,57 @@ public class WatchedRows {
       return isWatchable ? observed(plan, node, isOutput, site, found) : node;
     }
 
+    /**
+     * Whether Spark may compute columns of an operator later, for the rows that pass a filter or a join above alone: read here, an expression
+     * could fail on a row that the job never computes it for.
+     */
+    private static boolean hasDeferred(LogicalPlan plan) {
+      Set deferred = deferred(plan);
+      deferred.retainAll(ids(plan.output()));
+      return !deferred.isEmpty();
+    }
+
+    /** The columns of an operator that may not be computed yet, as far as that is not known to be otherwise. */
+    private static Set deferred(LogicalPlan plan) {
+      String name = plan.getClass().getSimpleName();
+      Set found = new HashSet();
+      if (COMPUTING.contains(name) || plan.children().isEmpty()) {
+        return found;
+      }
+      scala.collection.Iterator children = plan.children().iterator();
+      boolean isProject = name.equals("Project");
+      if (isProject || PASSING_COLUMNS.contains(name) || name.equals("Union")) {
+        while (children.hasNext()) {
+          found.addAll(deferred((LogicalPlan) children.next()));
+        }
+      }
+      if (name.equals("Union") ? found.isEmpty() : PASSING_COLUMNS.contains(name)) {
+        return found;
+      }
+      boolean isAggregate = name.equals("Aggregate");
+      if (!isProject && !isAggregate) {
+        return ids(plan.output());
+      }
+      scala.collection.Iterator columns =
+          (isProject ? ((Project) plan).projectList() : ((Aggregate) plan).aggregateExpressions()).iterator();
+      while (columns.hasNext()) {
+        Expression column = (Expression) columns.next();
+        Expression value = column;
+        while (value instanceof Alias) {
+          value = ((Alias) value).child();
+        }
+        boolean isLate = value instanceof Attribute ? found.contains(id((Attribute) value)) : !(value instanceof Literal);
+        if (isLate && !(isAggregate && value instanceof AggregateExpression)) {
+          found.add(Long.valueOf(((NamedExpression) column).exprId().id()));
+        }
+      }
+      return found;
+    }
+
+    private static Long id(Attribute column) {
+      return Long.valueOf(column.exprId().id());
+    }
+
     /** Whether a limit stands right below. */
     private static boolean isStopped(LogicalPlan plan) {
       scala.collection.Iterator children = plan.children().iterator();
@@ -376,6 +559,7 @@ public class WatchedRows {
       int size = plan.output().size();
       String[] names = new String[size];
       DataType[] types = new DataType[size];
+      boolean[] padded = new boolean[size];
       ListBuffer values = new ListBuffer();
       scala.collection.Iterator columns = plan.output().iterator();
       StringBuilder listed = new StringBuilder();
@@ -383,6 +567,7 @@ public class WatchedRows {
         Attribute column = (Attribute) columns.next();
         names[i] = column.name();
         types[i] = column.dataType();
+        padded[i] = isPadded(column);
         listed.append(i == 0 ? "" : ", ").append(names[i]);
         values.$plus$eq(Literal$.MODULE$.apply("c" + i));
         values.$plus$eq(column);
@@ -394,13 +579,22 @@ public class WatchedRows {
       String op = plan.getClass().getSimpleName().toLowerCase();
       String of = isOutput ? "" : " below " + site;
       String[] facts = {"f" + count++, op + " [" + listed + "]" + of, op, isOutput ? site : ""};
-      Rows rows = new Rows(folder, facts, names, types, texts, charactersMax);
-      found.add(new Operator(plan, line(facts)));
+      String zone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
+      Rows rows = new Rows(folder, facts, names, types, padded, zone, texts, charactersMax);
       Expression gate = call(rows, BooleanSupplier.class, "getAsBoolean", new ListBuffer());
       ListBuffer row = new ListBuffer();
       row.$plus$eq(new CreateNamedStruct(values.toList()));
       Expression test = call(rows, Predicate.class, "test", row);
-      return new Filter(new If(gate, test, Literal$.MODULE$.apply(Boolean.TRUE)), node);
+      Filter filter = new Filter(new If(gate, test, Literal$.MODULE$.apply(Boolean.TRUE)), node);
+      found.add(new Operator(plan, line(facts), filter));
+      return filter;
+    }
+
+    /** Whether it is a column of CHAR(n): a filter pads the constants that it is compared with. */
+    private static boolean isPadded(Attribute column) {
+      String key = "__CHAR_VARCHAR_TYPE_STRING";
+      String declared = column.metadata().contains(key) ? column.metadata().getString(key) : column.dataType().catalogString();
+      return declared.toLowerCase().startsWith("char");
     }
 
     private static Expression call(Rows rows, Class type, String method, ListBuffer arguments) {
@@ -433,7 +627,7 @@ public class WatchedRows {
     }
 
     /** The entries now, or those of at most so long ago. The same list as before where nothing has changed. */
-    static List entries(String folder, long agoNs) {
+    static List entries(String folder, long agoNs) throws IOException {
       Board board;
       synchronized (boards) {
         board = (Board) boards.get(folder);
@@ -445,27 +639,23 @@ public class WatchedRows {
       return board.read(agoNs);
     }
 
-    private synchronized List read(long agoNs) {
+    private synchronized List read(long agoNs) throws IOException {
       long now = System.nanoTime();
       if (written.length > 0 && now - readAt < agoNs) {
         return entries;
       }
-      readAt = now;
       byte[] text;
       try {
         text = Files.readAllBytes(path);
-      } catch (IOException problem) {
+      } catch (NoSuchFileException end) {
         // The folder goes with the job.
         text = new byte[] {'[', ']'};
       }
       if (!Arrays.equals(text, written)) {
+        entries = (List) new ObjectMapper().readValue(text, List.class);
         written = text;
-        try {
-          entries = (List) new ObjectMapper().readValue(text, List.class);
-        } catch (IOException problem) {
-          entries = new ArrayList();
-        }
       }
+      readAt = now;
       return entries;
     }
   }
@@ -474,11 +664,14 @@ public class WatchedRows {
   public static class Rows implements Predicate, BooleanSupplier, Serializable {
     private static final long serialVersionUID = 1L;
     private static final long POLL_NS = 200000000L;
+    private static final int PLACE_MAX = 2000;
 
     private final String folder;
     private final String[] facts;
     private final String[] names;
     private final DataType[] types;
+    private final boolean[] padded;
+    private final String zone;
     private final boolean texts;
     private final int charactersMax;
 
@@ -488,13 +681,20 @@ public class WatchedRows {
     private transient Map runs;
     private transient Run[] active;
     private transient String run;
+
+    /** What is watched for could not be read, and who watches has not been told so. */
+    private transient boolean isBlind;
+
     private transient Expression[] values;
 
-    Rows(String folder, String[] facts, String[] names, DataType[] types, boolean texts, int charactersMax) {
+    /** `padded`: by column whether constants are padded for it. `zone`: the time zone of the driver's session. */
+    Rows(String folder, String[] facts, String[] names, DataType[] types, boolean[] padded, String zone, boolean texts, int charactersMax) {
       this.folder = folder;
       this.facts = facts;
       this.names = names;
       this.types = types;
+      this.padded = padded;
+      this.zone = zone;
       this.texts = texts;
       this.charactersMax = charactersMax;
     }
@@ -509,13 +709,36 @@ public class WatchedRows {
         try {
           poll();
         } catch (Throwable problem) {
-          active = null;
+          isBlind = true;
+        }
+        if (isBlind) {
+          isBlind = !toldLost();
         }
       }
       return active != null;
     }
 
-    private void poll() {
+    /** Tell all who watch that rows may be missing; false: that could not be written. */
+    private boolean toldLost() {
+      try {
+        DirectoryStream all = Files.newDirectoryStream(Paths.get(folder, new String[] {"hits"}));
+        try {
+          Iterator each = all.iterator();
+          while (each.hasNext()) {
+            new File(((Path) each.next()).toFile(), run + ".lost").createNewFile();
+          }
+        } finally {
+          all.close();
+        }
+        return true;
+      } catch (NoSuchFileException end) {
+        return true;
+      } catch (IOException problem) {
+        return false;
+      }
+    }
+
+    private void poll() throws IOException {
       long now = System.nanoTime();
       boolean isFirst = runs == null;
       if (!isFirst && now - polledAt < POLL_NS) {
@@ -579,16 +802,20 @@ public class WatchedRows {
     }
 
     private BasePredicate predicate(String sql) {
-      return Predicate$.MODULE$.create(evaluable(analysed(sql, names, types, 0)));
+      String ownZone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
+      if (!ownZone.equals(zone)) {
+        throw new IllegalArgumentException("the driver has the time zone " + zone + ", and its executor " + ownZone + ": set spark.sql.session.timeZone");
+      }
+      return Predicate$.MODULE$.create(evaluable(analysed(sql, names, types, padded, 0)));
     }
 
     /** A condition on rows, whose columns are those from `first` on. */
-    private static Expression analysed(String sql, String[] names, DataType[] types, int first) {
+    private static Expression analysed(String sql, String[] names, DataType[] types, boolean[] padded, int first) {
       BoundReference[] columns = new BoundReference[names.length];
       for (int i = 0; i < names.length; i++) {
         columns[i] = new BoundReference(first + i, types[i], true);
       }
-      Expression named = named(CatalystSqlParser$.MODULE$.parseExpression(sql), names, columns);
+      Expression named = named(CatalystSqlParser$.MODULE$.parseExpression(sql), names, columns, padded);
       LogicalPlan none = LocalRelation$.MODULE$.apply((scala.collection.immutable.Seq) new ListBuffer().toList());
       LogicalPlan analysed = (LogicalPlan) SimpleAnalyzer$.MODULE$.execute(new Filter(named, none));
       SimpleAnalyzer$.MODULE$.checkAnalysis(analysed);
@@ -596,7 +823,7 @@ public class WatchedRows {
     }
 
     /** An expression with columns in the place of their names, which each are those of just one. */
-    private static Expression named(Expression expression, String[] names, BoundReference[] columns) {
+    private static Expression named(Expression expression, String[] names, BoundReference[] columns, boolean[] padded) {
       if (expression instanceof UnresolvedAttribute) {
         String name = ((UnresolvedAttribute) expression).nameParts().mkString(".");
         Expression found = null;
@@ -604,6 +831,9 @@ public class WatchedRows {
           if (names[i].equalsIgnoreCase(name)) {
             if (found != null) {
               throw new IllegalArgumentException("several columns are called " + name);
+            }
+            if (padded[i]) {
+              throw new IllegalArgumentException("its column " + name + " is of CHAR(n), with which constants are not compared here");
             }
             found = columns[i];
           }
@@ -619,7 +849,7 @@ public class WatchedRows {
         return expression;
       }
       while (children.hasNext()) {
-        below.$plus$eq(named((Expression) children.next(), names, columns));
+        below.$plus$eq(named((Expression) children.next(), names, columns, padded));
       }
       return (Expression) expression.withNewChildren(below.toList());
     }
@@ -649,6 +879,7 @@ public class WatchedRows {
         }
       } catch (Throwable problem) {
         // The job goes on.
+        isBlind = true;
       }
       return true;
     }
@@ -705,6 +936,8 @@ public class WatchedRows {
       }
       Map shown = new LinkedHashMap();
       StringBuilder place = new StringBuilder();
+      Set lowered = new HashSet();
+      String unnamed = "";
       for (int i = 0; i < names.length; i++) {
         Object value = values[i] == null ? null : values[i].eval(row);
         String text = value == null ? null : value.toString();
@@ -712,14 +945,19 @@ public class WatchedRows {
         boolean isPlain = types[i] instanceof NumericType && !"NaN".equals(text) && text != null && !text.endsWith("Infinity");
         String name = shown.containsKey(names[i]) ? names[i] + " (" + (i + 1) + ")" : names[i];
         shown.put(name, text != null && (isPlain || type.equals("boolean")) ? (Object) new RawValue(text) : text);
-        if (values[i] != null && type.indexOf('<') < 0 && !type.equals("binary") && !type.equals("variant")) {
+        if (!lowered.add(names[i].toLowerCase())) {
+          unnamed = "several columns are called " + names[i] + ": its values name no row of a trace";
+        } else if (values[i] == null || !(types[i] instanceof AtomicType) || type.equals("binary") || type.equals("variant")) {
+          unnamed = "a trace compares no column of " + (type.length() > 80 ? type.substring(0, 80) : type) + ": its other values may name more rows";
+        } else {
           place.append(place.length() == 0 ? "" : ",").append(quoted(names[i])).append('=');
           place.append(text == null ? "" : quoted(text));
         }
       }
       String text = new ObjectMapper().writeValueAsString(shown);
       line.put("text", text.length() > charactersMax ? text.substring(0, charactersMax) + "… (cut)" : text);
-      line.put("row", place.length() > 2000 ? "" : place.toString());
+      line.put("row", place.length() > PLACE_MAX || !unnamed.isEmpty() ? "" : place.toString());
+      line.put("unnamed", unnamed);
     }
 
     private static String quoted(String text) {
@@ -730,9 +968,11 @@ public class WatchedRows {
     /** By column its value as a text; null where it has none. */
     private Expression[] asTexts() {
       Expression[] found = new Expression[names.length];
+      // What is longer is cut, and names no row.
+      int most = Math.max(charactersMax, PLACE_MAX) + 1;
       for (int i = 0; i < names.length; i++) {
         try {
-          Expression isNull = analysed("cast(c as string) is null", new String[] {"c"}, new DataType[] {types[i]}, i);
+          Expression isNull = analysed("substring(cast(c as string), 1, " + most + ") is null", new String[] {"c"}, new DataType[] {types[i]}, new boolean[1], i);
           found[i] = evaluable(((IsNull) isNull).child());
         } catch (Throwable problem) {
           found[i] = null;
@@ -742,6 +982,9 @@ public class WatchedRows {
     }
 
     void close() {
+      if (isBlind) {
+        toldLost();
+      }
       Iterator all = runs.values().iterator();
       while (all.hasNext()) {
         Run run = (Run) all.next();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from lineage_emitter.dataframes.plan_text import without_watches
 from lineage_emitter.pyspark_parts import SINCE_4
 
 _ROUND = {"WholeStageCodegenExec", "InputAdapter", "ColumnarToRowExec"}
@@ -25,4 +26,4 @@ def cached_plan(relation: Any) -> Any | None:
             plan = plan.child()
         else:
             return None
-    return plan.logicalLink().get()
+    return without_watches(plan.logicalLink().get())

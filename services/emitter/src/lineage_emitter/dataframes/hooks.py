@@ -325,7 +325,7 @@ def record_action(
             return plans.recipe_of_operator(spark, plan, rows, site, settings, tables, calls)
 
         recipe = plans.recipe_of(frame, output_with_files, site, settings, tables, calls=calls)
-        session.watched_rows.record(called.watched, of_operator)
+        session.watched_rows.record(called.watched, frame, of_operator)
         return recipe
 
     node = session.nodes.next_id()

@@ -13,18 +13,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from lineage_dataframes.spark.pyspark_parts import jvm_session_classes
 from lineage_emitter.dataframes import delta, iceberg
-from lineage_emitter.dataframes.plan_text import compiled_before, said
+from lineage_emitter.dataframes.plan_text import said, without_watches
 from lineage_emitter.pyspark_parts import SINCE_4_1
 
 _SEPARATOR = "\u0001"
-WATCHING_CLASS = "lineage.WatchedRows"
 
 
 def optimised_plan(frame: DataFrame) -> Any:
     """The plan that Spark runs for the frame, before it chooses how, without what lets its rows be watched."""
-    plan = frame._jdf.queryExecution().optimizedPlan()
-    watching = compiled_before(WATCHING_CLASS)
-    return plan if watching is None else watching.plain(plan)
+    return without_watches(frame._jdf.queryExecution().optimizedPlan())
 
 
 def optimised_plainly(frame: DataFrame) -> Any:

@@ -24,6 +24,7 @@ from typing import Any
 from pyspark import SparkContext
 
 WRITER_CLASS = "lineage.PlanText"
+WATCHING_CLASS = "lineage.WatchedRows"
 
 PART_BYTES = 6000
 """Of a text at once: py4j sends them in base64, which makes less than 8 KB."""
@@ -149,6 +150,12 @@ def compiled_before(name: str) -> Any:
     """An object of a class, where it has been compiled for this JVM; else None."""
     gateway, held, _ = _compiled.get(name, _NONE)
     return held if held is not None and gateway is _context()._gateway else None
+
+
+def without_watches(plan: Any) -> Any:
+    """A plan (Spark's object) without what lets its rows be watched."""
+    watching = compiled_before(WATCHING_CLASS)
+    return plan if watching is None else watching.plain(plan)
 
 
 def _compile(gateway: Any, name: str, loader: Any) -> tuple[Any, Any]:

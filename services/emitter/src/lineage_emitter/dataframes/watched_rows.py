@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
@@ -25,8 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.environment.private_files import private_opener
 from lineage_emitter.dataframes import delta, iceberg
-from lineage_emitter.dataframes.jvm import WATCHING_CLASS
-from lineage_emitter.dataframes.plan_text import class_files, compiled
+from lineage_emitter.dataframes.plan_text import WATCHING_CLASS, class_files, compiled
 from lineage_emitter.failures import in_words
 from lineage_query.conditions import ConditionError, parse_condition
 from lineage_store.watch_folder import (
@@ -39,7 +38,7 @@ from lineage_store.watch_folder import (
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from lineage_core.recipe.document import Recipe
     from lineage_emitter.settings import Settings
@@ -50,6 +49,8 @@ WATCHED = "watched"
 """What nodes of rows that were watched do."""
 ACTION = "lineage.watched.action"
 """Of the thread's jobs: the number of the action that runs, and its line of the program."""
+ACTIONS_MAX = 256
+"""That run or wait to be recorded."""
 POLL_S = 0.1
 NOT_TIMED = "rows of DataFrames can't be timed"
 
@@ -74,9 +75,10 @@ class WatchedRows:
         self._thread: Thread | None = None
         self._held: list[str] | None = None
         """Names of the conditions that the executors' file has; None: there is no file yet."""
-        self._requests: dict[str, WatchRequest] = {}
-        """All that was ever watched for, by the name of the condition."""
+        self._requests = Requests()
         self._recipes: list[tuple[WatchableNode, Recipe]] = []
+        self._recorded: set[str] = set()
+        """Operators that have a recipe."""
 
     def install(self, spark: SparkSession, settings: Mapping[str, str] | None) -> None:
         """Have plans of a session that are made from now on be ready to be watched, where the user allows it.
@@ -125,6 +127,8 @@ class WatchedRows:
         if self._rule is not None:
             # What is watched for by now counts from the action's first row on.
             self._publish_guarded(self._folder)
+        with self._lock:
+            self._requests.begin(name)
         with self._property(f"{name}\u0001{call_site}"):
             yield name
 
@@ -150,23 +154,46 @@ class WatchedRows:
             with suppress(Exception):
                 self._sc.setLocalProperty(ACTION, before)  # type: ignore[arg-type]
 
-    def record(self, action: str, recipe_of: Callable[[Any], Recipe]) -> None:
+    def record(self, action: str, frame: DataFrame, recipe_of: Callable[[Any], Recipe]) -> None:
         """Make recipes of those operators of an action that were watched, until :meth:`take_recipes`.
 
-        ``recipe_of``: gives that of a plan.
+        ``frame``: that it was called on. ``recipe_of``: gives the recipe of a plan.
         """
-        if self._rule is None or not action:
+        if not action:
+            return
+        with self._lock:
+            requests = self._requests.end(action)
+        if self._rule is None:
             return
         with suppress(Exception):
-            lines = str(self._rule.operators(action)).splitlines()
-            for place, facts in enumerate(WatchableNode(*json.loads(line)) for line in lines):
-                if self._was_watched(facts):
-                    self._recipes.append((facts, recipe_of(self._rule.plan(action, place))))
-            self._rule.forget(action)
+            if requests:
+                self._record(action, frame, requests, recipe_of)
+            self._rule.release(action)
 
-    def _was_watched(self, facts: WatchableNode) -> bool:
-        with self._lock:
-            return any(request.fits(facts) for request in self._requests.values())
+    def _record(
+        self,
+        action: str,
+        frame: DataFrame,
+        requests: Sequence[WatchRequest],
+        recipe_of: Callable[[Any], Recipe],
+    ) -> None:
+        actions = [action]
+        if not str(self._rule.operators(action)):
+            # Its plan was made for an action before.
+            plan = frame._jdf.queryExecution().optimizedPlan()
+            actions = str(self._rule.actions(plan)).splitlines()
+        for made_for in actions:
+            lines = str(self._rule.operators(made_for)).splitlines()
+            for place, facts in enumerate(WatchableNode(*json.loads(line)) for line in lines):
+                if facts.node in self._recorded or not any(r.fits(facts) for r in requests):
+                    continue
+                try:
+                    plan = self._rule.plan(made_for, place)
+                    if plan is not None:
+                        self._recipes.append((facts, recipe_of(plan)))
+                        self._recorded.add(facts.node)
+                except Exception as problem:
+                    logger.info("no recipe of %s is kept: %s", facts.name, in_words(problem))
 
     def take_recipes(self) -> list[tuple[WatchableNode, Recipe]]:
         """What was recorded since the last call."""
@@ -203,18 +230,45 @@ class WatchedRows:
         names = [path.stem for path in paths]
         if names == self._held:
             return
-        entries = list[dict[str, Any]]()
+        entries, requests = list[dict[str, Any]](), dict[str, WatchRequest]()
         for path in paths:
             with suppress(FileNotFoundError):
-                request = self._requests.get(path.stem) or read_request(path)
+                request = self._requests.held.get(path.stem) or read_request(path)
                 if request is not None:
-                    self._requests[path.stem] = request
+                    requests[path.stem] = request
                     entries.append(_entry(path.stem, request))
         partial = folder / f"{ROWS}.partial"
         with open(partial, "w", encoding="utf-8", opener=private_opener) as file:
             json.dump(entries, file)
         partial.replace(folder / ROWS)
         self._held = names
+        self._requests.hold(requests)
+
+
+class Requests:
+    """What is watched for now (``held``, by the name of the condition), and what was at some time while an action ran."""
+
+    def __init__(self) -> None:
+        self.held: dict[str, WatchRequest] = {}
+        self._of_actions: dict[str, dict[str, WatchRequest]] = {}
+        """By action that is not recorded yet."""
+
+    def begin(self, action: str) -> None:
+        """An action begins."""
+        self._of_actions[action] = dict(self.held)
+        if len(self._of_actions) > ACTIONS_MAX:
+            # Of one that failed.
+            self._of_actions.pop(next(iter(self._of_actions)))
+
+    def hold(self, requests: dict[str, WatchRequest]) -> None:
+        """These are watched for from now on, and no others."""
+        self.held = requests
+        for of_action in self._of_actions.values():
+            of_action.update(requests)
+
+    def end(self, action: str) -> list[WatchRequest]:
+        """An action is recorded: what was watched for since it began."""
+        return list(self._of_actions.pop(action, {}).values())
 
 
 def _entry(name: str, request: WatchRequest) -> dict[str, Any]:
@@ -223,6 +277,6 @@ def _entry(name: str, request: WatchRequest) -> dict[str, Any]:
     if request.is_timed:
         return entry | {"problem": NOT_TIMED}
     try:
-        return entry | {"sql": parse_condition(request.condition).sql}
+        return entry | {"sql": parse_condition(request.condition).expression}
     except ConditionError as problem:
         return entry | {"problem": f"conditions on rows of DataFrames are of SQL: {problem}"}
