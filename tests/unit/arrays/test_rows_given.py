@@ -379,10 +379,11 @@ def test_texts_that_calls_take_may_be_rows() -> None:
     recording = Recording()
     texts = recording.source("texts", np.array(["a", "b"]))
     ANSWERS.note("collect at job.py:7")
-    assert not recording.back(np.strings.add(texts, ROW[2])).complete
-    assert recording.back(np.strings.add(texts, "xx")).complete
+    add: Any = np.strings.add
+    assert not recording.back(add(texts, ROW[2])).complete
+    assert recording.back(add(texts, "xx")).complete
     # Python has one object for each text of one character.
-    assert not recording.back(np.strings.add(texts, ROW[2][0])).complete
+    assert not recording.back(add(texts, ROW[2][0])).complete
 
 
 def test_values_that_calls_took_stay_doubtful_when_they_are_stored(tmp_path: Path) -> None:

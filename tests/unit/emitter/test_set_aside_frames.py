@@ -90,7 +90,7 @@ def test_calls_are_read_as_they_failed() -> None:
 
 def test_a_text_that_reads_as_a_number_is_a_text() -> None:
     arguments = (Call("cast", (Column(2),), type="string"), Column(2))
-    calls = {("NaN", "NaN"): "ValueError: no"}
+    calls: dict[tuple[str | None, ...], str] = {("NaN", "NaN"): "ValueError: no"}
     left_out = SetAsideRows(9, "f", 0, arguments, ("string", "double"), calls)
     (call,) = failed_calls(opened_with(left_out.recipe(output(left_out), [SCAN])))
     assert call.values == ("'NaN'", "NaN")

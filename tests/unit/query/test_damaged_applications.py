@@ -65,15 +65,17 @@ class Lake:
 
 def build_lake(folder: Path, starts: dict[str, float]) -> Lake:
     url = f"sqlite:///{folder}/lineage.db"
-    for app, started_at in starts.items():
-        run = store_run(url, folder, app, started_at=started_at, summed=True)
+    runs = [
+        store_run(url, folder, app, started_at=started_at, summed=True)
+        for app, started_at in starts.items()
+    ]
     with (
         SqliteStore(folder / "lineage.db") as sqlite,
         LakeStore(LakeAddress(str(folder / "lake"))) as store,
     ):
         for app in starts:
             move_application(sqlite, store, app)
-    return Lake(folder / "lake", run.source, run.sink)
+    return Lake(folder / "lake", runs[-1].source, runs[-1].sink)
 
 
 @pytest.fixture

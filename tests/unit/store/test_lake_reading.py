@@ -41,7 +41,8 @@ class Storage:
     def open_input_file(self, path: str) -> pa.NativeFile:
         if self.failures:
             raise self.failures.pop()
-        return self._files.open_input_file(path)
+        stream: pa.NativeFile = self._files.open_input_file(path)
+        return stream
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._files, name)
@@ -79,7 +80,10 @@ def flip_flows(path: Path) -> None:
     names = described.schema.names
     groups = (described.row_group(at) for at in range(described.num_row_groups))
     (group,) = (
-        group for group in groups if group.column(names.index("kind")).statistics.min == Kind.BLOCK
+        group
+        for group in groups
+        if (stats := group.column(names.index("kind")).statistics) is not None
+        and stats.min == Kind.BLOCK
     )
     column = group.column(names.index("data"))
     data = bytearray(path.read_bytes())
@@ -184,6 +188,7 @@ def test_no_bit_of_a_footer_changes_without_notice(store: LakeStore) -> None:
     whole = path.read_bytes()
     with path.open("rb") as opened:
         length = len(footer_bytes(pa.PythonFile(opened)))
+    data = bytearray(whole)
     bits = random.Random(1).sample(range(8 * length), 300)
     for bit in [*bits, *range(8 * length - 64, 8 * length)]:
         data = bytearray(whole)

@@ -201,7 +201,7 @@ class TracedArray(Operand, NDArrayOperatorsMixin):
             )
         if self.node.decided_width:
             self.flow.leak_width(operator_name)
-            constants = True
+            constants = {**constants, "constants": True}
         old = _current_state(self)
         peers = sharing.others(self)
         seeing = [(peer, _current_state(peer)) for peer in peers if sharing.overlap(peer, old)]
