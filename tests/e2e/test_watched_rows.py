@@ -214,6 +214,19 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
     assert lines == {n for n, (k, v) in enumerate(cells, 1) if k == key and v + 1 != 3}
 
 
+@pytest.fixture
+def whole_stages(spark: SparkSession) -> Iterator[None]:
+    """Code of whole stages, which computes a column when it is first needed; tests of plans do without."""
+    wanted = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "FALLBACK"}
+    before = {name: spark.conf.get(name) or "" for name in wanted}
+    for name, value in wanted.items():
+        spark.conf.set(name, value)
+    yield
+    for name, value in before.items():
+        spark.conf.set(name, value)
+
+
+@pytest.mark.usefixtures("whole_stages")
 def test_an_expression_is_computed_for_the_rows_that_the_job_computes_it_for(
     capture: Capture, spark: SparkSession
 ) -> None:
