@@ -114,7 +114,8 @@ class WarmUp:
 
 def sample_in(folder: Path) -> tuple[Recipe, Location]:
     """A recipe like that of a small batch, and a row that it has read. ``folder``: for the files, which are written."""
-    read, written = folder / "sample.csv", folder / "sample.json"
+    read, written = folder / "sample.csv", folder / "sample" / "part-0.json"
+    written.parent.mkdir(exist_ok=True)
     read.write_text("1\n2\n", encoding="utf-8")
     written.write_text('{"number":1}\n{"number":2}\n', encoding="utf-8")
     paths = (f"file:{read}",)
@@ -124,7 +125,7 @@ def sample_in(folder: Path) -> tuple[Recipe, Location]:
         Project((Attribute(1, "number", "int"),), 0, (Column(0),)),
     )
     output = Output(
-        "files", f"file:{written}", format="json", files=(_file(written),), action="start"
+        "files", f"file:{written.parent}", format="json", files=(_file(written),), action="start"
     )
     recipe = Recipe(pyspark.__version__, {}, (source,), plan, output)
     return recipe, Location(str(read), 2)
