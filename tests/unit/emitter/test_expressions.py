@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from lineage_emitter.dataframes.expressions import Expressions
 from lineage_emitter.dataframes.plan_text import Tree
 
 NOTHING: Any = None
+FUNCTIONS: Any = SimpleNamespace(flag_columns=())
 SECONDS = "interval day to second"
 
 
@@ -20,7 +22,7 @@ def tree(kind: str, *children: Tree, **fields: Any) -> Tree:
 
 
 def expressions() -> Expressions:
-    return Expressions({1: "timestamp", 2: "timestamp_ntz"}, NOTHING, NOTHING)
+    return Expressions({1: "timestamp", 2: "timestamp_ntz"}, NOTHING, FUNCTIONS)
 
 
 @pytest.mark.parametrize("kind", ["TimestampAddInterval", "TimeAdd"])

@@ -72,7 +72,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         0,
         ge=0,
         le=SET_ASIDE_MAX,
-        description="records of one task (of DataFrames: of one `udf` in a task) that are set aside, with their lineage, where a function fails on them; "
+        description="records of one task (of DataFrames: of one function in a task) that are set aside, with their lineage, where a function fails on them; "
         "the next failure ends the task as ever; 0 sets none aside",
     )
 

@@ -43,10 +43,10 @@ PARTS = {
     "pyspark.sql.session": "SparkSession.sql SparkSession._create_dataframe",
     "pyspark.sql.streaming.query": "StreamingQuery",
     "pyspark.sql.streaming.readwriter": "DataStreamWriter",
-    "pyspark.sql.types": "DataType Row StringType StructField StructType TimestampType _create_converter "
+    "pyspark.sql.types": "BooleanType DataType Row StringType StructField StructType TimestampType _create_converter "
     "_parse_datatype_string",
     "pyspark.streaming": "StreamingContext",
-    "pyspark.streaming.dstream": "DStream",
+    "pyspark.streaming.dstream": "DStream TransformedDStream",
     "pyspark.streaming.util": "TransformFunction",
     "pyspark.traceback_utils": "CallSite SCCallSiteSync",
     "pyspark.util": "fail_on_stopiteration",
