@@ -235,7 +235,9 @@ def check_followed(
     with spark_session() as spark:
         recipe, sample = sample_in(folder)
         warmed = RowTracing(lambda: spark, RowReader(None), sample).rows(recipe)
-        assert [row.place for row in warmed.rows] == [f"{folder / 'sample' / 'part-0.json'}:2"], warmed
+        assert [row.place for row in warmed.rows] == [f"{folder / 'sample' / 'part-0.json'}:2"], (
+            warmed
+        )
         assert not warmed.reasons
         tracing = RowTracing(lambda: spark, RowReader(None), parse_location(source))
         follow = Follow(FollowedFile(parse_location(source).path), tracing)
