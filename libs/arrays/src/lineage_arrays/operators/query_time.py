@@ -14,14 +14,16 @@ import time
 from collections.abc import Iterable, Iterator
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Literal, TypeAlias
 
 import numpy as np
 
-from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.cells import Cells
 from lineage_arrays.claims import StepWay
 from lineage_arrays.errors import GivenUpError, ModeError
 from lineage_arrays.mappings import Choice, Mapping
+from lineage_arrays.operators.asking import Answered, ask
 from lineage_arrays.operators.deadlines import give_up_after
 from lineage_arrays.operators.encodings import Orientation, RangeStore
 from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator
@@ -158,7 +160,7 @@ class Crossings:
         # With all that took part in a choice a question crosses another mapping than the operator's.
         if run is None or not run.again.modes or mapping is not node.inputs[operand].mapping:
             return mapping
-        return _Crossing(self, run, operand, mapping)
+        return Answered(mapping, partial(self.answer, run, operand, mapping))
 
     def answer(
         self, run: StepRun, operand: int, mapping: Mapping, direction: Orientation, cells: Cells
@@ -185,33 +187,6 @@ class Crossings:
             superset_reasons=(*trace.superset_reasons, *reasons),
             incomplete_reasons=(*trace.incomplete_reasons, *reasons),
         )
-
-
-@dataclass(frozen=True)
-class _Crossing:
-    """A mapping of an operator that a question crosses in one of its ways."""
-
-    crossings: Crossings
-    run: StepRun
-    operand: int
-    mapping: Mapping
-
-    @property
-    def source(self) -> Shape:
-        return self.mapping.source
-
-    @property
-    def target(self) -> Shape:
-        return self.mapping.target
-
-    def backward(self, cells: Cells) -> Cells:
-        return self._answer(Orientation.BACKWARD, cells)
-
-    def forward(self, cells: Cells) -> Cells:
-        return self._answer(Orientation.FORWARD, cells)
-
-    def _answer(self, direction: Orientation, cells: Cells) -> Cells:
-        return self.crossings.answer(self.run, self.operand, self.mapping, direction, cells)
 
 
 @dataclass
@@ -351,12 +326,6 @@ def _few(cells: Cells) -> list[int]:
         return []
     ends = np.linspace(0, len(positions) - 1, min(COMPARED, len(positions))).astype(np.int64)
     return [int(at) for at in positions[ends]]
-
-
-def ask(mapping: Mapping, direction: Orientation, cells: Cells) -> Cells:
-    """What a mapping answers in a direction."""
-    backward = direction is Orientation.BACKWARD
-    return mapping.backward(cells) if backward else mapping.forward(cells)
 
 
 def _kept(mapping: Mapping) -> Mapping:

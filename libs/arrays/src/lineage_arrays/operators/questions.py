@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-from lineage_arrays.cells import Cells, Shape
+from lineage_arrays.cells import Cells
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.mappings import Mapping
+from lineage_arrays.operators.asking import Answered, ask
 from lineage_arrays.operators.encodings import Orientation
 from lineage_arrays.operators.graph import Step, Version
 from lineage_arrays.operators.measuring import Sample
@@ -49,7 +50,14 @@ def samples_of(version: Version, questions: Sequence[Question]) -> dict[Step, li
 
     def observed(node: Node, operand: int, mapping: Mapping) -> Mapping:
         step = steps.get(node.number)
-        return mapping if step is None else _Observed(mapping, operand, samples[step])
+        if step is None:
+            return mapping
+
+        def answer(direction: Orientation, cells: Cells) -> Cells:
+            samples[step].append(Sample(direction, operand, cells))
+            return ask(mapping, direction, cells)
+
+        return Answered(mapping, answer)
 
     for question in questions:
         ends = (
@@ -69,28 +77,3 @@ def samples_of(version: Version, questions: Sequence[Question]) -> dict[Step, li
         else:
             forward(version.flow, first, cells, last, cross=observed)
     return samples
-
-
-@dataclass(frozen=True)
-class _Observed:
-    """A mapping of an operator that adds the queries it meets to samples."""
-
-    mapping: Mapping
-    operand: int
-    samples: list[Sample]
-
-    @property
-    def source(self) -> Shape:
-        return self.mapping.source
-
-    @property
-    def target(self) -> Shape:
-        return self.mapping.target
-
-    def backward(self, cells: Cells) -> Cells:
-        self.samples.append(Sample(Orientation.BACKWARD, self.operand, cells))
-        return self.mapping.backward(cells)
-
-    def forward(self, cells: Cells) -> Cells:
-        self.samples.append(Sample(Orientation.FORWARD, self.operand, cells))
-        return self.mapping.forward(cells)
