@@ -135,8 +135,6 @@ class Reports:
 
     def check_passed_values(self, values: tuple[Any, ...]) -> None:
         """`check_passed`, by the values of arguments."""
-        if not self._by_call:
-            return
         with suppress(*UNNAMED):
             self.check_passed(self._named(values))
 
@@ -206,7 +204,8 @@ class GuardedFunction:
             if not self._reports.add((*values, *named.values()), problem):
                 raise
             return None
-        self._reports.check_passed_values((*values, *named.values()))
+        if self._reports.has_calls:
+            self._reports.check_passed_values((*values, *named.values()))
         return (value,)
 
 
