@@ -143,7 +143,8 @@ public class StreamState {
   public boolean usesKeysAlone(LogicalPlan plan, LogicalPlan deduplicate) {
     Map made = new HashMap();
     List used = new ArrayList();
-    if (!collectUses(plan, deduplicate, made, used)) {
+    collectUses(plan, deduplicate, made, used);
+    if (used.contains(null)) {
       return false;
     }
     Set keys = ids(((Deduplicate) deduplicate).keys().iterator());
@@ -165,20 +166,27 @@ public class StreamState {
   }
 
   /**
-   * What nodes between a plan and one of its nodes use for more than values: `used` gets expressions, `made` the values of columns, by
-   * their numbers.
+   * What nodes between a plan and one of its nodes use for more than values: `used` gets expressions, null for a node that is not known;
+   * `made` the values of columns, by their numbers.
    *
-   * @return whether all these nodes are known.
+   * @return whether the plan has the node.
    */
   private static boolean collectUses(LogicalPlan plan, LogicalPlan node, Map made, List used) {
-    if (plan == node || !holds(plan, node)) {
+    if (plan == node) {
       return true;
+    }
+    boolean holds = false;
+    scala.collection.Iterator below = plan.children().iterator();
+    while (below.hasNext()) {
+      holds |= collectUses((LogicalPlan) below.next(), node, made, used);
+    }
+    if (!holds) {
+      return false;
     }
     String whole = plan.getClass().getName();
     if (!KNOWN.contains(whole.substring(whole.lastIndexOf('.') + 1))) {
-      return false;
-    }
-    if (plan instanceof Project) {
+      used.add(null);
+    } else if (plan instanceof Project) {
       collectMade(((Project) plan).projectList().iterator(), made);
     } else if (plan instanceof Aggregate) {
       collectMade(((Aggregate) plan).aggregateExpressions().iterator(), made);
@@ -186,26 +194,7 @@ public class StreamState {
     } else if (plan instanceof Filter || plan instanceof Join) {
       addAll(plan.expressions().iterator(), used);
     }
-    scala.collection.Iterator below = plan.children().iterator();
-    while (below.hasNext()) {
-      if (!collectUses((LogicalPlan) below.next(), node, made, used)) {
-        return false;
-      }
-    }
     return true;
-  }
-
-  private static boolean holds(LogicalPlan plan, LogicalPlan node) {
-    if (plan == node) {
-      return true;
-    }
-    scala.collection.Iterator below = plan.children().iterator();
-    while (below.hasNext()) {
-      if (holds((LogicalPlan) below.next(), node)) {
-        return true;
-      }
-    }
-    return false;
   }
 
   private static void collectMade(scala.collection.Iterator columns, Map made) {
