@@ -11,7 +11,6 @@ import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
-import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -73,22 +72,9 @@ public class FailingRows {
     Guarding.LEFT_OUT.add(Long.valueOf(function));
   }
 
-  /** Have the rule change the plans of a session from now on, in the place of one of an application that has ended. */
-  public void install(ExperimentalMethods methods) {
-    ListBuffer rules = new ListBuffer();
-    boolean isThere = false;
-    scala.collection.Iterator all = methods.extraOptimizations().iterator();
-    while (all.hasNext()) {
-      Object other = all.next();
-      isThere |= other == rule;
-      if (!(other instanceof Guarding) || other == rule) {
-        rules.$plus$eq(other);
-      }
-    }
-    if (!isThere) {
-      rules.$plus$eq(rule);
-      methods.extraOptimizations_$eq(rules.toList());
-    }
+  /** The rule, for `PlanRules.install`. */
+  public Rule rule() {
+    return rule;
   }
 
   /** The application has ended: plans that are optimised from now on stay what they are. */

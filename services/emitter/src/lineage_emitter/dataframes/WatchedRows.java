@@ -35,7 +35,6 @@ import java.util.jar.JarEntry;
 import java.util.jar.JarOutputStream;
 import org.apache.spark.SparkContext;
 import org.apache.spark.TaskContext;
-import org.apache.spark.sql.ExperimentalMethods;
 import org.apache.spark.sql.catalyst.InternalRow;
 import org.apache.spark.sql.catalyst.analysis.SimpleAnalyzer$;
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
@@ -111,22 +110,9 @@ public class WatchedRows {
     }
   }
 
-  /** Have the rule change the plans of a session from now on, in the place of one of an application that has ended. */
-  public void install(ExperimentalMethods methods) {
-    ListBuffer rules = new ListBuffer();
-    boolean isThere = false;
-    scala.collection.Iterator all = methods.extraOptimizations().iterator();
-    while (all.hasNext()) {
-      Object other = all.next();
-      isThere |= other == rule;
-      if (!(other instanceof Watching) || other == rule) {
-        rules.$plus$eq(other);
-      }
-    }
-    if (!isThere) {
-      rules.$plus$eq(rule);
-      methods.extraOptimizations_$eq(rules.toList());
-    }
+  /** The rule, for `PlanRules.install`. */
+  public Rule rule() {
+    return rule;
   }
 
   /** The application has ended: plans that are optimised from now on stay what they are. */

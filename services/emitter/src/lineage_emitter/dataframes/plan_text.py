@@ -25,6 +25,7 @@ from pyspark import SparkContext
 
 WRITER_CLASS = "lineage.PlanText"
 WATCHING_CLASS = "lineage.WatchedRows"
+RULES_CLASS = "lineage.PlanRules"
 
 PART_BYTES = 6000
 """Of a text at once: py4j sends them in base64, which makes less than 8 KB."""
@@ -150,6 +151,11 @@ def compiled_before(name: str) -> Any:
     """An object of a class, where it has been compiled for this JVM; else None."""
     gateway, held, _ = _compiled.get(name, _NONE)
     return held if held is not None and gateway is _context()._gateway else None
+
+
+def install_rule(spark: Any, rule: Any) -> None:
+    """Have a rule of the optimiser (Spark's object) change the plans of a session, in the place of one of its kind."""
+    compiled(RULES_CLASS).install(spark._jsparkSession.experimental(), rule)
 
 
 def without_watches(plan: Any) -> Any:

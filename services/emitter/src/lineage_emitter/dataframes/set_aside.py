@@ -39,7 +39,7 @@ from lineage_core.recipe.plan import (
     OpaqueExpression,
     Project,
 )
-from lineage_emitter.dataframes.plan_text import compiled
+from lineage_emitter.dataframes.plan_text import compiled, install_rule
 from lineage_emitter.dataframes.pruning import pruned
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import SINCE_4_1
@@ -118,7 +118,7 @@ class SetAsideCalls:
                     reports = bytearray(CPickleSerializer().dumps((self._reports, self._id)))
                     self._rule = compiled(RULE_CLASS).of(reports, self._records_max, SINCE_4_1)
                     self._queue.rule = self._rule
-                self._rule.install(spark._jsparkSession.experimental())
+                install_rule(spark, self._rule.rule())
             except Exception as problem:
                 # The program goes on, and a row that fails ends its job as ever.
                 self._reports = None

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.environment.private_files import private_opener
 from lineage_emitter.dataframes import delta, iceberg
-from lineage_emitter.dataframes.plan_text import WATCHING_CLASS, class_files, compiled
+from lineage_emitter.dataframes.plan_text import WATCHING_CLASS, class_files, compiled, install_rule
 from lineage_emitter.failures import in_words
 from lineage_query.conditions import ConditionError, parse_condition
 from lineage_store.watch_folder import (
@@ -91,7 +91,7 @@ class WatchedRows:
             try:
                 if self._rule is None:
                     self._rule = self._begin(self._folder)
-                self._rule.install(spark._jsparkSession.experimental())
+                install_rule(spark, self._rule.rule())
             except Exception as problem:
                 self._folder = None
                 logger.warning("rows of DataFrames can't be watched: %s", in_words(problem))
