@@ -18,7 +18,7 @@ from lineage_query.finding import find_application
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
 from lineage_query.set_aside import SetAsideRecord, SetAsideRecords, set_aside_records
-from lineage_query.set_aside_calls import FailedCall, failed_calls, has_more_calls
+from lineage_query.set_aside_calls import FailedCall, set_aside_nodes
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import NoSuchRowError
 from lineage_store.url import index_folder, open_store
@@ -40,8 +40,9 @@ def list_set_aside(url: str, app: str, limit: int, *, as_json: bool) -> None:
         left = limit - len(found.records)
         # One more: whether there is.
         snapshot = tracer.opened(found.app)
-        calls = list(islice(failed_calls(snapshot), left + 1))
-        are_more = any(has_more_calls(snapshot, node) for node in snapshot.nodes)
+        nodes = set_aside_nodes(snapshot, snapshot.nodes)
+        calls = list(islice((call for one in nodes for call in one.calls()), left + 1))
+        are_more = any(one.has_more_calls for one in nodes)
     if calls:
         rows = rows_of_calls(url, found.app, calls[:left])
         found = replace(

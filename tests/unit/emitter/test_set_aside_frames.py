@@ -26,7 +26,7 @@ from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.trace.repairing import TRUE, without_set_aside
 from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, _Reported, balanced
 from lineage_query.erasure.erased_texts import nodes_to_erase
-from lineage_query.set_aside_calls import failed_calls, has_more_calls
+from lineage_query.set_aside_calls import FailedCall, set_aside_nodes
 
 pytestmark = pytest.mark.unit
 
@@ -86,6 +86,10 @@ def test_calls_are_read_as_they_failed() -> None:
     )
     assert second.what.startswith("outer(inner(NULL, 1.5, NULL)) of write")
     assert (second.node, second.condition) == ("4", "lineage_call = 2")
+
+
+def failed_calls(opened: Any) -> list[FailedCall]:
+    return [call for node in set_aside_nodes(opened, opened.nodes) for call in node.calls()]
 
 
 def test_a_text_that_reads_as_a_number_is_a_text() -> None:
@@ -182,4 +186,5 @@ def test_too_many_calls_are_not_named() -> None:
         ({(str(n), "1.0", None): "no" for n in range(CALLS_MAX + 1)}, True),
     ):
         opened = opened_with(rows(calls).recipe(output(rows(calls)), [SCAN]))
-        assert has_more_calls(opened, opened.nodes[0]) == are_more
+        (node,) = set_aside_nodes(opened, opened.nodes)
+        assert node.has_more_calls == are_more

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from lineage_core.contract.graph import NodeRecord
@@ -42,46 +42,49 @@ class FailedCall:
         return f"{SET_ASIDE_CALL} = {self.number}"
 
 
-def failed_calls(opened: ApplicationSnapshot) -> Iterator[FailedCall]:
-    """The calls of an application that failed, each once for each node that holds its rows.
+@dataclass(frozen=True, slots=True)
+class SetAsideNode:
+    """A node with the rows that were set aside for a function, and its recipe."""
+
+    node: NodeRecord
+    recipe: Recipe
+
+    def calls(self) -> Iterator[FailedCall]:
+        """The calls that failed on its rows.
+
+        Raises:
+            RecipeError: the recipe names none as they are written.
+        """
+        function, _, action = (self.node.name or self.node.op).rpartition(" of ")
+        site = f" at {self.node.call_site}" if self.node.call_site else ""
+        for number, (values, error) in enumerate(_calls(self.recipe), 1):
+            yield FailedCall(
+                self.node.node, number, function, f"{action}{site}", tuple(values), error
+            )
+
+    @property
+    def has_more_calls(self) -> bool:
+        """Whether more calls failed than the recipe names: its rows are not known then.
+
+        Raises:
+            RecipeError: the recipe names none as they are written.
+        """
+        left_out = self.recipe.plan[_last(self.recipe).input]
+        return isinstance(left_out, Filter) and isinstance(left_out.condition, OpaqueExpression)
+
+
+def set_aside_nodes(opened: ApplicationSnapshot, nodes: Iterable[NodeRecord]) -> list[SetAsideNode]:
+    """Those of some nodes of an application that hold rows of DataFrames that were set aside.
 
     Raises:
         LineageError: a recipe can't be read.
     """
-    for node in opened.nodes:
-        yield from failed_calls_of(opened, node)
-
-
-def failed_calls_of(opened: ApplicationSnapshot, node: NodeRecord) -> Iterator[FailedCall]:
-    """Those whose rows a node holds.
-
-    Raises:
-        LineageError: its recipe can't be read.
-    """
-    if node.kind != "frame" or node.op != QUARANTINE:
-        return
-    recipe = read_recipe(opened.graph, node.node)
-    if recipe is None:
-        return
-    function, _, action = (node.name or node.op).rpartition(" of ")
-    site = f" at {node.call_site}" if node.call_site else ""
-    for number, (values, error) in enumerate(_calls(recipe), 1):
-        yield FailedCall(node.node, number, function, f"{action}{site}", tuple(values), error)
-
-
-def has_more_calls(opened: ApplicationSnapshot, node: NodeRecord) -> bool:
-    """Whether more calls failed than a node's recipe names: its rows are not known then.
-
-    Raises:
-        LineageError: its recipe can't be read.
-    """
-    if node.kind != "frame" or node.op != QUARANTINE:
-        return False
-    recipe = read_recipe(opened.graph, node.node)
-    if recipe is None:
-        return False
-    left_out = recipe.plan[_last(recipe).input]
-    return isinstance(left_out, Filter) and isinstance(left_out.condition, OpaqueExpression)
+    found = []
+    for node in nodes:
+        if node.kind == "frame" and node.op == QUARANTINE:
+            recipe = read_recipe(opened.graph, node.node)
+            found += [] if recipe is None else [SetAsideNode(node, recipe)]
+    return found
 
 
 def _last(recipe: Recipe) -> Project:

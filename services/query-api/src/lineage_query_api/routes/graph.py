@@ -11,7 +11,7 @@ from lineage_core.contract.graph import RECIPE_NODE_KINDS
 from lineage_core.errors import AddressError
 from lineage_query.listing import Listing
 from lineage_query.rows.file_status import has_changed
-from lineage_query.set_aside_calls import failed_calls_of, has_more_calls
+from lineage_query.set_aside_calls import set_aside_nodes
 from lineage_query.snapshot import ApplicationSnapshot
 from lineage_query_api import serializers
 from lineage_query_api.dependencies import (
@@ -87,8 +87,9 @@ def list_failed_calls(
     opened = store.open(app)
     node_id = node_of(opened, node, store.listing(opened))
     record = opened.record(node_id)
-    calls = [] if record is None else list(failed_calls_of(opened, record))
-    more = record is not None and has_more_calls(opened, record)
+    nodes = [] if record is None else set_aside_nodes(opened, [record])
+    calls = [call for one in nodes for call in one.calls()]
+    more = any(one.has_more_calls for one in nodes)
     label = opened.names.label(node_id)
     return serializers.failed_calls(label, node_id, calls, limit, more=more)
 
