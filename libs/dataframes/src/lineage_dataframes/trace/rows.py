@@ -389,12 +389,12 @@ def find_in_view(
 ) -> OutputPlaces:
     """As :func:`find_in_output`, among the rows of a frame with `FILE_COLUMN` and `ROW_COLUMN`; columns that it does not have are not compared."""
     view.createOrReplaceTempView(OUTPUT_VIEW)
-    lookup = _Lookup(
-        *(session, recipe, source.format, _text_term(view) if with_texts else ""),
-        frozenset(column.id for column in recipe.columns if column.name not in _own_columns(view))
-        if source.format == KAFKA
-        else frozenset(),
-    )
+    absent = frozenset[int]()
+    if source.format == KAFKA:
+        held = _own_columns(view)
+        absent = frozenset(column.id for column in recipe.columns if column.name not in held)
+    text_term = _text_term(view) if with_texts else ""
+    lookup = _Lookup(session, recipe, source.format, text_term, absent)
     places = lookup.places(rows, frozenset())
     sums = texts_of_sums(recipe) if places.missing else frozenset[int]()
     return lookup.places(rows, sums) if sums else places
