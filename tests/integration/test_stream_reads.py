@@ -9,11 +9,8 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from lineage_core.recipe.document import Recipe
 from lineage_emitter.dataframes.streams import OTHER_RUN
-from lineage_store.url import open_store
 from tests.integration.test_table_chains import CONF
-from tests.support.job_runs import STORE
 from tests.support.stream_rows import rows_of
 from tests.support.versions import only_in
 from tests.tables.ran import Ran
@@ -31,7 +28,7 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     places += [place for place, _ in of_function(made)]
     forward: dict[str, tuple[str, str | None, str]] = {
         place: (place, None, "forward")
-        for recipe in recipes(made)
+        for recipe in made.batch_recipes()
         if recipe.output.path is not None and "/of-" in recipe.output.path and not recipe.opaque()
         for source in recipe.sources
         for file in source.files
@@ -42,16 +39,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     }
     made.ask(backward | forward)
     return made
-
-
-def recipes(ran: Ran) -> list[Recipe]:
-    """Those of batches, in order."""
-    with open_store(f"sqlite:///{ran.folder / STORE}") as store:
-        (app,) = store.application_ids()
-        graph = store.graph(app)
-        texts = [graph.recipe(node.node) for node in graph.nodes()]
-    found = [Recipe.from_json(text) for text in texts if text is not None]
-    return [recipe for recipe in found if recipe.batch is not None]
 
 
 def of(ran: Ran, name: str) -> dict[str, tuple[int, dict[str, Any]]]:
@@ -103,7 +90,7 @@ def test_rows_go_back_to_the_files_that_their_batch_read(ran: Ran, table: str) -
 
 @pytest.mark.parametrize("table", TABLES)
 def test_rows_of_files_go_forward_to_what_their_batch_made_of_them(ran: Ran, table: str) -> None:
-    for recipe in recipes(ran):
+    for recipe in ran.batch_recipes():
         if recipe.output.path is None or not recipe.output.path.endswith(f"/of-{table}"):
             continue
         if recipe.opaque():

@@ -10,10 +10,8 @@ import pytest
 
 from lineage_core.recipe.document import Recipe
 from lineage_emitter.dataframes.streams import OTHER_RUN
-from lineage_store.url import open_store
 from tests.integration.test_frames_tables import added
 from tests.integration.test_table_chains import CONF
-from tests.support.job_runs import STORE
 from tests.support.versions import only_in
 from tests.tables.ran import Ran
 
@@ -30,16 +28,6 @@ def ran(tmp_path_factory: pytest.TempPathFactory) -> Ran:
     made = Ran(tmp_path_factory.mktemp("sinks"))
     made.run("stream_tables_job.py", "", CONF)
     return made
-
-
-def recipes(ran: Ran) -> list[Recipe]:
-    """Those of batches, in order."""
-    with open_store(f"sqlite:///{ran.folder / STORE}") as store:
-        (app,) = store.application_ids()
-        graph = store.graph(app)
-        texts = [graph.recipe(node.node) for node in graph.nodes()]
-    found = [Recipe.from_json(text) for text in texts if text is not None]
-    return [recipe for recipe in found if recipe.batch is not None]
 
 
 def commits(ran: Ran) -> dict[int, int]:
@@ -71,7 +59,7 @@ def _adds(ran: Ran, version: int) -> bool:
 
 def test_each_batch_has_the_version_that_names_it(ran: Ran) -> None:
     of_tables: dict[str, list[Recipe]] = {"delta": [], "iceberg": []}
-    for recipe in recipes(ran):
+    for recipe in ran.batch_recipes():
         of_tables[str(recipe.output.format)].append(recipe)
     for found in of_tables.values():
         assert [r.batch.number for r in found if r.batch is not None] == [0, 1, 2, 2, 3]

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from lineage_core.recipe.document import Recipe
 from lineage_query.outputs import output_state, writes_to
 from lineage_query.rows.reader import RowReader
 from lineage_store.url import open_store
@@ -66,6 +67,15 @@ class Ran:
             for one in writes
         ]
         return output_state(RowReader(), name, forgotten).gaps
+
+    def batch_recipes(self) -> list[Recipe]:
+        """Those of batches of streams, in order."""
+        with open_store(f"sqlite:///{self.folder / STORE}") as store:
+            (app,) = store.application_ids()
+            graph = store.graph(app)
+            texts = [graph.recipe(node.node) for node in graph.nodes()]
+        found = [Recipe.from_json(text) for text in texts if text is not None]
+        return [recipe for recipe in found if recipe.batch is not None]
 
     def unknown(self) -> str:
         """What the verdict names that has no lineage, a line each."""

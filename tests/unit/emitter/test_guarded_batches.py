@@ -33,18 +33,9 @@ from lineage_emitter.worker.guarded_batches import (
 from lineage_emitter.worker.guarded_function import Reports
 from lineage_emitter.worker.pandas_batches import PandasBatches
 from lineage_emitter.worker.row_batches import Batches, NotSetAsideError
+from tests.support.added_reports import Added
 
 pytestmark = pytest.mark.unit
-
-
-class Added:
-    """In the place of an accumulator."""
-
-    def __init__(self) -> None:
-        self.reports: list[dict[str, Any]] = []
-
-    def add(self, reports: list[dict[str, Any]]) -> None:
-        self.reports.extend(reports)
 
 
 class Guarded:

@@ -18,18 +18,9 @@ from lineage_emitter.dataframes.guarded_code import guarded_code
 from lineage_emitter.worker import guarded_function
 from lineage_emitter.worker.guarded_function import GuardedFunction, Reports, guarded, internal_text
 from lineage_emitter.worker.row_batches import NotSetAsideError
+from tests.support.added_reports import Added
 
 pytestmark = pytest.mark.unit
-
-
-class Added:
-    """In the place of an accumulator."""
-
-    def __init__(self) -> None:
-        self.reports: list[dict[str, Any]] = []
-
-    def add(self, reports: list[dict[str, Any]]) -> None:
-        self.reports.extend(reports)
 
 
 def inverse(value: int) -> int:
