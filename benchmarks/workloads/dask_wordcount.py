@@ -13,7 +13,10 @@ def main() -> None:
     block_bytes = Path(source).stat().st_size // partitions + 1
     with (
         LocalCluster(
-            n_workers=workers, threads_per_worker=1, dashboard_address=None, host="127.0.0.1"
+            n_workers=workers,
+            threads_per_worker=1,
+            dashboard_address="127.0.0.1:0",
+            host="127.0.0.1",
         ) as cluster,
         Client(cluster),
     ):

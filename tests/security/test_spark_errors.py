@@ -60,7 +60,7 @@ def test_why_rows_have_no_place_tells_no_value(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, key: str | None, told: bool
 ) -> None:
     store_run(f"sqlite:///{tmp_path}/lineage.db", tmp_path, "app-1")
-    monkeypatch.setattr(answers, "output_of", refuse)
+    monkeypatch.setattr(answers, "find_standing", refuse)
     outcome = cast(Any, SimpleNamespace(rows=[[1]], columns=("a",), warnings=[]))
     output = Output(files=(File("file:/gone", 1, 1),), format="csv")
     recipe = cast(Any, SimpleNamespace(output=output, names_rows=False))

@@ -22,7 +22,8 @@ def two_workers() -> Iterator[Client]:
             n_workers=2,
             threads_per_worker=1,
             processes=True,
-            dashboard_address=None,
+            # None would be port 8787, which one cluster of a machine gets.
+            dashboard_address="127.0.0.1:0",
             host="127.0.0.1",
         ) as cluster,
         Client(cluster) as client,
