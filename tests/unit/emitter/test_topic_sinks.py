@@ -10,6 +10,7 @@ import pytest
 from lineage_core.recipe.document import Output
 from lineage_emitter.dataframes import topics
 from lineage_emitter.dataframes.topic_sinks import TopicSink
+from lineage_store.dataset_paths import UnfiledDataset
 
 pytestmark = pytest.mark.unit
 
@@ -81,3 +82,14 @@ def test_a_topic_that_did_not_grow_has_no_record_of_a_batch(
 
 def test_rows_that_name_their_topics_have_none() -> None:
     assert TopicSink.of(NO_SPARK, {"kafka.bootstrap.servers": "a:1"}) is None
+
+
+def test_where_rows_name_topics_the_servers_are_recorded() -> None:
+    by_rows = {name: value for name, value in OPTIONS.items() if name != "topic"}
+    assert TopicSink.of(NO_SPARK, by_rows) is None
+    output = topics.named_by_rows(Output("table", table="kafka", action="save"), by_rows)
+    assert (output.format, output.table, output.version) == ("kafka", "kafka://a:1,b:1/*", None)
+    assert output.options == {"servers": "a:1,b:1"}
+    dataset = topics.dataset(output.format, output.options)
+    assert dataset == UnfiledDataset("kafka://a:1,b:1", ("*",))
+    assert topics.named_by_rows(output, {}) == output

@@ -18,6 +18,8 @@ _KEPT = ":,"
 _PARTS = re.compile(r'"([^"]+)"|`([^`]+)`|\[([^]]+)\]|(\w+)')
 
 
+ANY_TOPIC = "*"
+"""The name of the topics of a write whose rows themselves say to which topics they go."""
 _ROWS = "rows"
 """The address of rows that actions gave their programs."""
 

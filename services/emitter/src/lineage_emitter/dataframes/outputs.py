@@ -208,10 +208,10 @@ def to_database(target: Target, options: Mapping[str, object]) -> Target:
 
 
 def to_topic(spark: SparkSession, target: Target, options: Mapping[str, str]) -> Target:
-    """The target of a write to the topic that options name, where they name one."""
+    """The target of a write to the topic that options name, or to those that its rows name."""
     write = topics.TopicWrite.begun(spark, options)
     if write is None:
-        return target
+        return topics.named_by_rows(target, options)
     return replace(target, table=write.name, format=KAFKA, options=write.place, topic=write)
 
 

@@ -21,7 +21,8 @@ from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.jvm import pairs_of
 from lineage_emitter.dataframes.outputs import READABLE_OPTIONS
 from lineage_emitter.dataframes.stream_plans import columns_of, helper, split
-from lineage_emitter.dataframes.topic_sinks import SINK, TopicSink, sink_of_query
+from lineage_emitter.dataframes.topic_sinks import SINK, TopicSink, options_of_query
+from lineage_emitter.dataframes.topics import named_by_rows
 
 if TYPE_CHECKING:
     from pyspark import SparkContext
@@ -109,11 +110,15 @@ class StreamSink:
             return self._delta_version(self._delta, number, action)
         if self._is_iceberg:
             return self._iceberg_snapshot(spark, number, action)
-        if self.name == SINK:
-            self._topic = self._topic or sink_of_query(spark, self._execution)
-            if self._topic is not None:
-                return Written(self._topic.written(spark, action, began_at))
-        return Written(Output(kind="table", action=action, table=str(self._sink.toString())[:200]))
+        output = Output(kind="table", action=action, table=str(self._sink.toString())[:200])
+        if self.name != SINK:
+            return Written(output)
+        if self._topic is None:
+            options = options_of_query(self._execution)
+            self._topic = TopicSink.of(spark, options)
+            if self._topic is None:
+                return Written(named_by_rows(output, options))
+        return Written(self._topic.written(spark, action, began_at))
 
     # -- files ------------------------------------------------------------------------------------
 

@@ -89,9 +89,9 @@ def sink_of_writer(writer: Any) -> TopicSink | None:
         return None
 
 
-def sink_of_query(spark: SparkSession, execution: Any) -> TopicSink | None:
-    """The topic that a query which runs (Spark's object) writes; None: rows themselves say to which topics they go."""
-    return TopicSink.of(spark, _by_name(compiled(PLANS_CLASS).field(execution, "extraOptions")))
+def options_of_query(execution: Any) -> dict[str, str]:
+    """The options of the writer of a query which runs (Spark's object), with secrets."""
+    return _by_name(compiled(PLANS_CLASS).field(execution, "extraOptions"))
 
 
 def _by_name(options: Any) -> dict[str, str]:

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from lineage_core.contract.offsets import offsets_text
 from lineage_core.recipe.document import Source
@@ -18,10 +18,15 @@ from lineage_emitter.dataframes.jvm import pairs_of
 from lineage_emitter.dataframes.plan_text import said
 from lineage_emitter.dataframes.topic_ids import RELATION, SERVERS, ids_of, sorted_servers
 from lineage_emitter.dataframes.walking import leaves
-from lineage_store.dataset_paths import UnfiledDataset
+from lineage_store.dataset_paths import ANY_TOPIC, UnfiledDataset
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
+
+    from lineage_core.recipe.document import Output
+    from lineage_emitter.dataframes.outputs import Target
+
+OutputOrTarget = TypeVar("OutputOrTarget", "Output", "Target")
 
 VERSION_MAX = 4_000
 """Maximum number of characters of ranges; more are recorded as not known."""
@@ -142,10 +147,19 @@ def version(topic: str, ranges: Ranges) -> str | None:
 
 
 def dataset(format: str | None, options: Mapping[str, str]) -> UnfiledDataset | None:
-    """The topic that options of a source or an output name; None: none."""
-    if format != KAFKA or not options.get("servers") or not options.get("topic"):
+    """The topic that options of a source or an output name, or `ANY_TOPIC` where rows name it; None: none."""
+    if format != KAFKA or not options.get("servers"):
         return None
-    return UnfiledDataset(_address(options["servers"]), (options["topic"],))
+    return UnfiledDataset(_address(options["servers"]), (options.get("topic") or ANY_TOPIC,))
+
+
+def named_by_rows(output: OutputOrTarget, options: Mapping[str, str]) -> OutputOrTarget:
+    """An output or a target whose rows name their topics themselves. ``options``: of the writer, with secrets."""
+    if not options.get(SERVERS):
+        return output
+    servers = sorted_servers(options[SERVERS])
+    place = {"servers": servers}
+    return replace(output, table=f"{_address(servers)}/{ANY_TOPIC}", format=KAFKA, options=place)
 
 
 @dataclass(frozen=True, slots=True)
