@@ -21,7 +21,8 @@ pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("a connector fo
 
 TOPIC = "orders.of-jobs"
 WRITERS = ("writer1", "writer2", "hasty")
-READERS = ("first", "second", "cached", "meddled", "streamed")
+UNCERTAIN = {"cached", "meddled"}
+READERS = ("first", "second", *UNCERTAIN, "streamed")
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def version(rows: list[tuple[str, int, int]]) -> str:
 def test_offsets_that_were_read_and_written_are_recorded(said: dict[str, Any]) -> None:
     """Held against the offsets that the rows themselves say."""
     used = {app: (wrote, versions) for app, wrote, versions in said["uses"]}
-    by_name = {name: used[app] for name, app in said["apps"].items()}
+    by_name = {name: used[app] for name, app in said["apps"].items() if app in used}
     assert {name for name, (wrote, _) in by_name.items() if wrote} == set(WRITERS)
     for name in ("first", "second", "streamed"):
         assert by_name[name][1] == [version(said["read"][name])]
@@ -70,6 +71,7 @@ def test_offsets_that_were_read_and_written_are_recorded(said: dict[str, Any]) -
         assert len(written) == 3
         # Nobody else wrote meanwhile.
         assert by_name[name][1] == [version(written)]
+    assert said["of_any"] == [said["apps"]["rows"]]
     # Acknowledged by one broker alone, cached at another time, and written to meanwhile: not certain.
     assert [by_name[name][1] for name in ("hasty", "cached", "meddled")] == [[], [], []]
 
@@ -98,6 +100,43 @@ def test_forward_the_readers_whose_offsets_may_hold_the_rows_are_named(
         )
     reason = dict(said["forward"]["writer1"]["refused"])[said["apps"]["first"]]
     assert re.search(r"it read kafka://\S+/orders\.of-jobs at \S+ \(offsets \d:", reason)
+
+
+def test_back_through_a_topic_to_the_lines_that_were_written_to_it(
+    said: dict[str, Any], folder: Path, kafka: KafkaUnderTest
+) -> None:
+    for asked, trace in said["through"]["back"].items():
+        _, _, value = asked.rpartition("/")
+        writer, number = value.split()
+        records = tuple(f"[{p}]@{offset}" for text, p, offset in said["topic"] if text == value)
+        places = {place for place, _ in trace["found"]}
+        if writer in ("writer1", "writer2"):
+            assert places == {f"{folder}/{writer}.csv:{int(number) + 1}"}, trace
+            assert (trace["exact"], trace["complete"]) == (True, True), trace
+        else:
+            # Two jobs do not say at which offsets they wrote: these records may be theirs.
+            (place,) = places
+            assert place.startswith(f"kafka://{kafka.bootstrap}/{TOPIC}[")
+            assert place.endswith(records)
+            assert not trace["complete"]
+            reasons = dict(trace["refused"])
+            assert reasons.keys() == {said["apps"]["hasty"], said["apps"]["rows"]}
+            assert "at offsets that are not known" in reasons[said["apps"]["hasty"]]
+            assert "topics that its rows name" in reasons[said["apps"]["rows"]]
+
+
+def test_forward_through_a_topic_to_what_was_made_of_its_records(
+    said: dict[str, Any], folder: Path
+) -> None:
+    names = {app: name for name, app in said["apps"].items()}
+    for writer, trace in said["through"]["forward"].items():
+        value = f"{writer} 1"
+        readers = {name for name in READERS if any(row[0] == value for row in said["read"][name])}
+        assert {Path(place).parent.name for place, _ in trace["found"]} == readers - UNCERTAIN
+        assert all(value in text for _, text in trace["found"])
+        # Which offsets these two read is not known.
+        assert {names[app] for app, _ in trace["refused"]} == UNCERTAIN
+        assert not trace["complete"]
 
 
 def test_of_the_options_servers_and_topic_alone_are_recorded(

@@ -1,9 +1,11 @@
 """Jobs of DataFrames, one after another, over one topic of Kafka, and what traces through all of them say.
 
-What the test needs goes to topics.json: what each job recorded, the rows of the topic with their offsets, and which rows each reader read.
+What the test needs goes to topics.json: what each job recorded, the rows of the topic with their offsets, which rows each reader read, and
+traces of some rows: each value says which job wrote it, and in which line of its source it stood.
 """
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -32,12 +34,14 @@ def begin(name: str) -> LineageContext:
     return lc
 
 
-def write(name: str, **options: str) -> None:
+def write(name: str, *, named_by_rows: bool = False, **options: str) -> None:
     """A job that writes the lines of a file of its own."""
     (home / f"{name}.csv").write_text("".join(f"{name} {number}\n" for number in range(3)))
     with begin(name):
         lines = spark.read.schema("value string").csv(str(home / f"{name}.csv"))
         of_kafka = {**REACHED, "topic": TOPIC, **options}
+        if named_by_rows:
+            lines = lines.selectExpr("value", f"'{of_kafka.pop('topic')}' AS topic")
         lines.write.format("kafka").options(**of_kafka).save()
 
 
@@ -80,6 +84,7 @@ for _, number, offset in rows_of(topic()):
     ends[str(number)] = max(ends[str(number)], offset + 1)
 write("writer2")
 write("hasty", **{"kafka.acks": "1"})
+write("rows", named_by_rows=True)
 read("second", lambda: topic(startingOffsets=json.dumps({TOPIC: ends})))
 cached = topic().cache()
 cached.count()
@@ -112,10 +117,40 @@ with open_store(STORE) as store:
         refusal = ""
     except Exception as problem:
         refusal = str(problem)
+    # Traces of records read the topic from here on.
+    os.environ |= {"LINEAGE_TOPICS_SERVERS": SERVERS, "LINEAGE_TRACING_NETWORK": "true"}
+
+    def ask(direction: Direction, place: str) -> dict[str, object]:
+        answer = access.ask(TraceQuery(direction, (place,), all_jobs=True))
+        found = [(item.location, item.text) for group in answer.groups for item in group.items]
+        gaps = [(gap.app, gap.reason) for gap in answer.not_queried]
+        claims = {"exact": answer.exact, "complete": answer.complete}
+        return {"found": sorted(found, key=str), "refused": gaps, **claims}
+
+    def traced(name: str, value: str) -> dict[str, object]:
+        """The trace back of a row that a job wrote, by its value."""
+        places = [
+            f"{path}:{line}"
+            for path in sorted((home / name).glob("part-*"))
+            for line, text in enumerate(path.read_text().splitlines(), 1)
+            if text.startswith(f"{value},")
+        ]
+        return ask(Direction.BACKWARD, places[0])
+
+    backs = [("first", f"writer1 {number}") for number in range(3)]
+    backs += [("second", "writer2 1"), ("second", "hasty 2"), ("second", "rows 0")]
+    backs += [("streamed", "writer1 0"), ("streamed", "nobody 7")]
+    through = {
+        "back": {f"{name}/{value}": traced(name, value) for name, value in backs},
+        "forward": {
+            name: ask(Direction.FORWARD, f"{home}/{name}.csv:2") for name in ("writer1", "writer2")
+        },
+    }
     uses = [
         (run.app, run.wrote, run.use.table_versions)
         for run in access.dataset_runs(f"kafka://{SERVERS}", TOPIC).items
     ]
+    of_any = [run.app for run in access.dataset_runs(f"kafka://{SERVERS}", "*").items]
 (home / "topics.json").write_text(
     json.dumps(
         {
@@ -125,6 +160,8 @@ with open_store(STORE) as store:
             "forward": forward,
             "refusal": refusal,
             "uses": uses,
+            "of_any": of_any,
+            "through": through,
         }
     )
 )

@@ -34,11 +34,13 @@ from lineage_query.job_links import (
 )
 from lineage_query.part_links import NotUsedError, PartUses, merged_parts, parts_of
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import Location, LocationError
+from lineage_query.rows.places import Location, LocationError, record_of_topic
 from lineage_query.rows.reader import RowReader
 from lineage_query.table_links import TableLinks
+from lineage_query.topic_links import TopicLinks
 from lineage_query.tracked_rows import LinkedRow, RowLinks
 from lineage_query.unfiled_links import UnfiledLinks
+from lineage_query.unfiled_uses import UnfiledUses
 from lineage_query.version_links import VersionLinks
 from lineage_store.dataset_paths import is_no_file
 from lineage_store.errors import StoreUnavailableError
@@ -75,7 +77,9 @@ class FileLinks:
         self._spellings = Spellings()
         self._versions = VersionLinks(store, direction, self._spellings)
         self._tables = TableLinks(store, reader, self._spellings)
-        self._unfiled = UnfiledLinks(store, direction, self._spellings)
+        uses = UnfiledUses(store, self._spellings)
+        self._unfiled = UnfiledLinks(uses, direction)
+        self._topics = TopicLinks(store, direction, uses)
         self.collected = CollectedLinks(store, direction)
         self.parts = PartUses(store, reader, direction)
         self.copies: dict[FileCopy, None] = {}
@@ -104,6 +108,13 @@ class FileLinks:
             refused = [NotQueried(app, reason) for app, reason in reasons.items()]
             return JobLinks(tuple(FileNode(*node) for node in nodes), tuple(refused)), {}
         key = origin, path, is_end
+        record = record_of_topic(path)
+        if record is not None:
+            if key not in self._links:
+                found = self._topics.find(origin, record, is_end=is_end)
+                named = tuple(self._named(found.refused)), tuple(self._named(found.unsure))
+                self._links[key] = replace(found, refused=named[0], unsure=named[1])
+            return self._links[key], {}
         if key not in self._links:
             self._links[key] = self._versions.find(origin, path, is_end=is_end)
             self.copies |= dict.fromkeys(self._links[key].copies)
@@ -217,6 +228,8 @@ class _PendingRows:
     )
     versions: dict[tuple[FileNode, Location], str] = field(default_factory=dict)
     """What is said of rows that a table put into other files, where the trace can't go on from them."""
+    records: dict[Location, JobLinks] = field(default_factory=dict)
+    """Records of topics, with who may have written them."""
     _queued: int = 0
 
     def add(
@@ -251,6 +264,14 @@ class _PendingRows:
             for row, items in rows.items():
                 if (node, row) in unused:
                     yield from (entry for entry in items if id(entry[2]) not in used)
+
+    def not_settled(
+        self, settled: Set[tuple[FileNode, Location]]
+    ) -> Iterator[tuple[JobLinks, list[tuple[FileNode, Group, Item]]]]:
+        """Records of which it is not certain that a node wrote them, with the items that they are. ``settled``: nodes, with records of theirs."""
+        for row, links in self.records.items():
+            if not any((node, row) in settled for node in links.nodes):
+                yield links, [item for node in links.nodes for item in self.nodes[node][row]]
 
     def reasons(self, node: FileNode, rows: Sequence[Location], problem: str) -> list[str]:
         """Why a trace can't go on from rows at a node."""
@@ -291,6 +312,7 @@ def follow_across_applications(
     visited: set[tuple[FileNode, Location]] = set()
     stopped: set[tuple[FileNode, Location]] = set()
     unused: set[tuple[FileNode, Location]] = set()
+    settled: set[tuple[FileNode, Location]] = set()
     queries = items = 0
     if not first.start and not first.groups:
         verb = "wrote" if first.direction is Direction.BACKWARD else "read"
@@ -334,7 +356,10 @@ def follow_across_applications(
                     )
                 current_budget().check()
                 try:
-                    unfollowed.append(trace_rows())
+                    traced = trace_rows()
+                    unfollowed.append(traced)
+                    if traced.exact:
+                        settled.update((node, row) for row in query_rows)
                 except StoreUnavailableError:
                     raise
                 except NotUsedError:
@@ -350,6 +375,11 @@ def follow_across_applications(
                         ends.add(origin, group, item)
         for origin, group, item in pending.not_used(unused):
             ends.add(origin, group, item)
+        for job_links, row_items in pending.not_settled(settled):
+            refused.update(dict.fromkeys(job_links.unsure))
+            for origin, group, item in row_items:
+                # Another program may have written it: it is an end, too.
+                ends.add(origin, group, item)
     return _composed(answers, tuple(ends.all()), tuple(refused), tuple(links.copies))
 
 
@@ -390,6 +420,8 @@ def _queue_rows(
             continue
         job_links, linked_rows = links_of_paths[location.path]
         refused.update(dict.fromkeys(job_links.refused))
+        if answer.direction is Direction.BACKWARD and record_of_topic(location.path) is not None:
+            pending.records[location] = job_links
         for row in _lines_of(item, location):
             pending.add(job_links.nodes, row, (origin, group, item))
             for copy in job_links.copies:

@@ -12,7 +12,7 @@ from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
-from lineage_core.tracing.trace_result import TraceError
+from lineage_core.tracing.trace_result import Direction, TraceError
 from lineage_query.answers import Answer
 from lineage_query.collected_rows import CellBackend, regions_of_rows
 from lineage_query.composing import query_all
@@ -23,11 +23,12 @@ from lineage_query.recomputation import RecomputationBackend
 from lineage_query.record_trace import RecordTrace
 from lineage_query.record_tracing import RecordTracer, continues_in
 from lineage_query.rows.locations import Locations
-from lineage_query.rows.places import Location
+from lineage_query.rows.places import Location, record_of_topic
 from lineage_query.rows.reader import RowReader
 from lineage_query.snapshot import ApplicationCache
 from lineage_query.trace import Trace
 from lineage_query.trace_query import LEVELS, TraceQuery
+from lineage_store.errors import NoSuchRowError
 from lineage_store.port import GraphStore
 
 if TYPE_CHECKING:
@@ -252,17 +253,29 @@ class QueryEngine:
         """Continue an answer through all jobs; ``first`` lists all of its items, to ``query``. Raises as :meth:`trace`."""
         # As above.
         from lineage_query.all_jobs import follow_across_applications, regions_of_locations
-        from lineage_query.part_links import PARTS_OF_ARRAYS, lines_of_part, refuse, trace_in_parts
+        from lineage_query.part_links import (
+            PARTS_OF_ARRAYS,
+            NotUsedError,
+            lines_of_part,
+            refuse,
+            trace_in_parts,
+        )
 
         single = replace(query, all_jobs=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
 
         def trace_row(node: FileNode, row: Location) -> Answer:
             query = replace(base, app=node.app, places=(str(row),))
-            recipe_place = RecipePlace(node.app, (node.node,), str(row))
-            return self._listed(
-                self._trace_rows(query, recipe_place, by_query=False, derivations=False)
-            )
+            record = record_of_topic(str(row))
+            recipe_place = RecipePlace(node.app, (node.node,), str(row), record)
+            try:
+                traced = self._trace_rows(query, recipe_place, by_query=False, derivations=False)
+            except NoSuchRowError as problem:
+                if record is None or first.direction is Direction.FORWARD:
+                    raise
+                # It is among the offsets of the write, and not of its rows.
+                raise NotUsedError(str(problem)) from problem
+            return self._listed(traced)
 
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():

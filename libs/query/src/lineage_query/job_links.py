@@ -38,11 +38,15 @@ class FileCopy:
 
 @dataclass(frozen=True, slots=True)
 class JobLinks:
-    """Where a trace continues from a file of one node. ``refused``: applications with another version, with both versions."""
+    """Where a trace continues from a file of one node. ``refused``: applications with another version, with both versions.
+
+    ``unsure``: applications that may have written a record of a topic, unless a node is known to have done so.
+    """
 
     nodes: tuple[FileNode, ...] = ()
     refused: tuple[NotQueried, ...] = ()
     copies: tuple[FileCopy, ...] = ()
+    unsure: tuple[NotQueried, ...] = ()
 
 
 def refused_links(nodes: Iterable[FileNode], reason: str) -> JobLinks:

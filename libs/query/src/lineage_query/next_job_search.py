@@ -6,7 +6,7 @@ the same with and without it: where it fails or takes too long, the group says t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
@@ -18,11 +18,13 @@ from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import Budget, current_budget, use_budget
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.answers import Answer, Group
+from lineage_query.answers import Answer, Group, NotQueried
 from lineage_query.job_links import NAMED_MAX, FileNode, JobLinks, location_of
 from lineage_query.next_jobs import ALL_JOBS, NextJob
-from lineage_query.rows.places import Location
+from lineage_query.rows.places import Location, record_of_topic
+from lineage_query.topic_links import TopicLinks
 from lineage_query.trace_query import TraceQuery
+from lineage_query.unfiled_uses import UnfiledUses
 from lineage_query.version_links import VersionLinks
 from lineage_store.errors import DamagedError
 from lineage_store.paths import Spellings
@@ -37,6 +39,7 @@ LOOK_UP_S = 3.0
 """Seconds that one answer spends on it at most."""
 NAME_MAX = 200
 """Characters of a job's name that are shown."""
+AMONG_OFFSETS = "it wrote to the topic at such offsets; whether this record, its trace tells"
 
 
 def with_next_jobs(answer: Answer, query: TraceQuery, store: GraphStore) -> Answer:
@@ -76,6 +79,11 @@ class _Search:
     def _links(self) -> VersionLinks:
         return VersionLinks(self._store, self._direction, self._spellings)
 
+    @cached_property
+    def _topics(self) -> TopicLinks:
+        uses = UnfiledUses(self._store, self._spellings)
+        return TopicLinks(self._store, self._direction, uses)
+
     def of_group(self, app: str, group: Group) -> tuple[NextJob, ...]:
         """The applications, each once for all of the files that it used in the same way."""
         rows = _first_rows(group)
@@ -104,13 +112,32 @@ class _Search:
         return "wrote" if self._is_backward else "read"
 
     def _of_file(self, origin: FileNode, path: str, row: Location) -> list[NextJob]:
+        record = record_of_topic(path)
         try:
+            if record is not None:
+                links = self._topics.find(origin, record, is_end=self._is_end)
+                return list(self._users_of_record(links, path))
             return list(self._next_jobs(self._links.find(origin, path, is_end=self._is_end), row))
         except LineageError as problem:
             reason = cut_text(str(problem))
         except Exception as problem:  # The rows were found, whatever a store does here.
             reason = type(problem).__name__
         return [NextJob("", "", path, reason=f"who {self._verb} {path} is not known: {reason}")]
+
+    def _users_of_record(self, links: JobLinks, record: str) -> Iterator[NextJob]:
+        apps = list(dict.fromkeys(node.app for node in links.nodes))
+        for app in apps[: NAMED_MAX + 1]:
+            job = NextJob(app, self._name(app), record, place=record)
+            if self._is_backward:
+                yield replace(job, reason=AMONG_OFFSETS)
+            else:
+                yield replace(job, same_version=True)
+        yield from self._not_known((*links.refused, *links.unsure), record)
+
+    def _not_known(self, refused: Iterable[NotQueried], path: str) -> Iterator[NextJob]:
+        for refusal in refused:
+            reason = cut_text(refusal.reason)
+            yield NextJob(refusal.app, self._name(refusal.app), path, reason=reason)
 
     def _next_jobs(self, links: JobLinks, row: Location) -> Iterator[NextJob]:
         path = row.path
@@ -125,9 +152,7 @@ class _Search:
             else:
                 place, reason = "", f"{copy.text}; {ALL_JOBS}"
             yield NextJob(app, self._name(app), path, place=place, reason=reason)
-        for refusal in links.refused:
-            reason = cut_text(refusal.reason)
-            yield NextJob(refusal.app, self._name(refusal.app), path, reason=reason)
+        yield from self._not_known(links.refused, path)
 
     def _is_named_by_place(self, node: FileNode, row: Location) -> bool:
         """Whether a place in a file names rows of a node, whatever else its application did with the file.

@@ -24,6 +24,7 @@ from lineage_query.recipe_rows import RecipePlace
 from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import (
+    TOPICS,
     LocationError,
     ValuedPlace,
     names_record,
@@ -41,9 +42,6 @@ from lineage_store.records import SPLITS
 
 APPLICATIONS_QUERIED_MAX = 50
 """Maximum number of applications that one query runs on, the latest first; the answer names the others."""
-
-TOPICS = "kafka://"
-"""What the names of topics begin with, before their servers."""
 
 FILES_CHECKED = 50
 """Number of files of a folder that are looked at to see whether a DataFrame wrote there; the names of the nodes of all

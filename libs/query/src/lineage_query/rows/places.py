@@ -120,6 +120,8 @@ class ValuedPlace:
 _RECORD_OF_TOPIC = re.compile(
     r"(?P<topic>.+)\[(?P<partition>\d{1,9})\]@(?P<offset>\d{1,18})", re.DOTALL
 )
+TOPICS = "kafka://"
+"""What the names of topics begin with, before their servers."""
 _BARE_COLUMN = re.compile(r'[^"#=,]+')
 _BARE_VALUE = re.compile(r'[^"#,]+')
 _QUOTED = r'"(?:[^"]|"")*"'
@@ -129,6 +131,12 @@ _TERM = re.compile(rf'({_QUOTED}|[^"#=,]+)=({_QUOTED}|[^",]*)(?:,(?!$)|$)')
 def names_record(place: ValuedPlace) -> bool:
     """Whether a place is a record of a topic, by partition and offset."""
     return {name for name, _ in place.values} == {"partition", "offset"}
+
+
+def record_of_topic(text: str) -> ValuedPlace | None:
+    """Read ``kafka://HOST:PORT/TOPIC[PARTITION]@OFFSET``: a record by the full name of its topic; None where the text has another form."""
+    place = parse_valued(text) if text.startswith(TOPICS) else None
+    return place if place is not None and names_record(place) else None
 
 
 def parse_valued(text: str) -> ValuedPlace | None:
