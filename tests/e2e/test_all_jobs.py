@@ -645,14 +645,28 @@ def test_files_that_were_copied_or_moved_are_found_by_their_checksum(
     assert first in said
     assert second in said
     assert "checksum" in said
+    found_back = [f"{own}/in.csv:2"]
+    assert found == found_back
+    assert (answer.complete, answer.exact) == (True, way != "copied"), answer.reasons
+    forward = access.ask(TraceQuery(Direction.FORWARD, (f"{own}/in.csv:2",), all_jobs=True))
+    found = [item.location for group in forward.groups for item in group.items]
     if way == "moved":
-        # Rows of a DataFrame are found by what the file held where it was written.
-        assert found == [f"{read}:2"]
-        assert [gap.app for gap in answer.not_queried] == [first]
+        # Where rows stood in a file that is gone since is not known.
+        assert found == [None]
+        assert [gap.app for gap in forward.not_queried] == [second]
+        assert not forward.complete
+        with begin() as lc:
+            lc.textFile(str(read), 1).saveAsTextFile(str(own / "three"))
+        (*_, (place, text)) = rows(own / "three")
+        assert text == "b,3"
+        answer = access.ask(back(place))
+        assert [item.location for group in answer.groups for item in group.items] == found_back
+        assert (answer.complete, answer.exact) == (True, True)
+        # Where its content is in no file any more, the row is not known.
+        read.write_text("a,2\nb,4\n")
+        answer = access.ask(back(place))
+        assert {gap.app for gap in answer.not_queried} == {first}
         assert not answer.complete
         return
-    assert found == [f"{own}/in.csv:2"]
-    assert (answer.complete, answer.exact) == (True, way == "touched"), answer.reasons
-    forward = access.ask(TraceQuery(Direction.FORWARD, (f"{own}/in.csv:2",), all_jobs=True))
-    assert [item.location for group in forward.groups for item in group.items] == [place]
+    assert found == [place]
     assert (forward.complete, forward.exact) == (True, way == "touched"), forward.not_queried

@@ -77,8 +77,9 @@ class LocalRecomputation:
         self._background = background
 
     def trace_rows(self, query: TraceQuery, place: RecipePlace) -> Answer:
-        # The background session does not know what other applications wrote.
-        answer = None if place.uncertainties else self._in_background(query)
+        # The background session does not know what other applications wrote, or read elsewhere.
+        is_alone = not place.uncertainties and place.held_in is None
+        answer = self._in_background(query) if is_alone else None
         return self._here().trace_rows(query, place) if answer is None else answer
 
     def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:

@@ -425,7 +425,10 @@ def _queue_rows(
         for row in _lines_of(item, location):
             pending.add(job_links.nodes, row, (origin, group, item))
             for copy in job_links.copies:
-                pending.add((copy.node,), replace(row, path=copy.path), (origin, group, item))
+                of_copy = replace(row, path=copy.path)
+                if answer.direction is Direction.BACKWARD:
+                    of_copy = replace(of_copy, held_in=row.path)
+                pending.add((copy.node,), of_copy, (origin, group, item))
         in_other_files = linked_rows.get(location.number or 0, ())
         for linked_row in in_other_files:
             linked_node = FileNode(linked_row.app, linked_row.node)

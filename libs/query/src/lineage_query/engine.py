@@ -22,6 +22,7 @@ from lineage_query.recipe_rows import RecipePlace, RecipeRowError, recipe_nodes_
 from lineage_query.recomputation import RecomputationBackend
 from lineage_query.record_trace import RecordTrace
 from lineage_query.record_tracing import RecordTracer, continues_in
+from lineage_query.rows.file_status import has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import Location, record_of_topic
 from lineage_query.rows.reader import RowReader
@@ -267,7 +268,9 @@ class QueryEngine:
         def trace_row(node: FileNode, row: Location) -> Answer:
             query = replace(base, app=node.app, places=(str(row),))
             record = record_of_topic(str(row))
-            recipe_place = RecipePlace(node.app, (node.node,), str(row), record)
+            recipe_place = RecipePlace(
+                *(node.app, (node.node,), str(row), record), held_in=held_in(node, row)
+            )
             try:
                 traced = self._trace_rows(query, recipe_place, by_query=False, derivations=False)
             except NoSuchRowError as problem:
@@ -276,6 +279,14 @@ class QueryEngine:
                 # It is among the offsets of the write, and not of its rows.
                 raise NotUsedError(str(problem)) from problem
             return self._listed(traced)
+
+        def held_in(node: FileNode, row: Location) -> str | None:
+            if row.held_in is None:
+                return None
+            with self._limits.working():
+                locations = self._tracer.locations(node.app)
+                status = locations.file_status(node.node, locations.spelled(row.path))
+            return row.held_in if has_changed(status) else None
 
         def trace_records(node: FileNode, rows: Sequence[Location]) -> Answer:
             with self._limits.working():

@@ -40,6 +40,7 @@ class RecipePlace:
     ``place``: of one row, or of all rows of a file or (backward) of an output. ``nodes``: of one application: those that read a
     source, or that wrote an output. ``uncertainties``: by node, why its rows may no longer be in the output.
     ``files``: several whole files of sources, such as those of a folder, of which ``place`` is the first.
+    ``held_in``: a file that has the content of that of ``place``, which is not what it was any more; None: it is, or none is known.
     """
 
     app: str
@@ -48,6 +49,7 @@ class RecipePlace:
     valued: ValuedPlace | None = None
     uncertainties: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
+    held_in: str | None = None
 
     @property
     def location(self) -> Location:

@@ -19,7 +19,7 @@ from lineage_dataframes.sandbox.starting import check_reach, explain_problem
 from lineage_dataframes.spark.pyspark_parts import SPARK_ERRORS, active_session, spark_reason
 from lineage_query.rows.file_status import FileStatus
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, file_time_text, plain_path, split_scheme
+from lineage_store.paths import RowsError, canonical, file_time_text, plain_path, split_scheme
 
 _READER = RowReader()
 """It keeps the checksums of files by what their file system says of them."""
@@ -133,6 +133,17 @@ def _change_of(kind: str, file: File, path: Path) -> Change | None:
         return Change(file, False, f"{plain_path(file.path)} can't be compared: {problem}")
     message = f"{_written_since_text(file, status.st_size, status.st_mtime_ns // 1_000_000)}; it has another checksum"
     return Change(file, False, message)
+
+
+def may_be_held(folder: str | None, file: File) -> bool:
+    """Whether rows of an output's file may be read in another file of its content: names of folders hold none of their values.
+
+    ``folder``: of the output.
+    """
+    is_in_folder = folder is not None and canonical(file.path).rpartition("/")[0] == canonical(
+        folder
+    )
+    return bool(file.checksum) and is_in_folder
 
 
 def local_path(path: str) -> Path | None:

@@ -44,6 +44,7 @@ from lineage_dataframes.trace.rows import (
     check_forward_rows,
     find_file,
     find_source,
+    held_output,
     ordinal_in_file,
     output_of,
     rows_with_values,
@@ -166,6 +167,11 @@ class DataFrameAnswers(ABC):
         recipe = self._recipe(node)
         output = output_of(self.spark, recipe)
         file = find_file(output.files, location)
+        if recipe_place.held_in is not None:
+            output, file = held_output(output, file, recipe_place.held_in)
+            # Its name is none of the recipe's.
+            of_held = replace(recipe, output=replace(recipe.output, files=(file,)))
+            check_files_allowed(of_held, self.reader)
         ordinal = self._ordinal(output, file, location)
         row = values_at(self.spark, recipe, output, file, ordinal)
         is_in_output = output.format in LOSSLESS_FORMATS

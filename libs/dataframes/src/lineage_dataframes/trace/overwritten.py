@@ -14,7 +14,12 @@ from lineage_core.recipe.names import HIVE_TEXT
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import ChangedSourceError
-from lineage_dataframes.sources.file_changes import Change, local_changes, local_path
+from lineage_dataframes.sources.file_changes import (
+    Change,
+    local_changes,
+    local_path,
+    may_be_held,
+)
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_query.answers import Answer, Group
 from lineage_query.outputs import is_called
@@ -125,6 +130,11 @@ class _ChangeReport:
         check_files_allowed(recipe, self.reader)
         path = canonical(recipe_place.location.path)
         files = tuple(file for file in recipe.output.files if canonical(file.path) == path)
+        if recipe_place.held_in is not None and all(
+            may_be_held(recipe.output.path, file) for file in files
+        ):
+            # Whether the other file has the content still is seen when its row is read.
+            return
         changes, _ = local_changes(_as_source(files, recipe.output.format))
         for change in changes:
             who = self._application_text(self.app)

@@ -31,13 +31,15 @@ class Location:
     """A line of a file as typed, from 1; or a record, from 0; or a whole file (None).
 
     ``split``: with a whole file, the first byte and the number of bytes of one of its splits; with the unit ``byte`` those of
-    a part of it that a program named.
+    a part of it that a program named. ``held_in``: a file of the same checksum, in which the rows may be read where the file itself is
+    not what it was any more.
     """
 
     path: str
     number: int | None
     unit: Unit = "line"
     split: tuple[int, int] | None = None
+    held_in: str | None = None
 
     def __str__(self) -> str:
         if self.split is not None:
