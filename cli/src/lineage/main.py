@@ -149,6 +149,13 @@ AllJobsOption = Annotated[
         help="Go on through all jobs that wrote what was read (or read what was written), to the rows that no captured job wrote.",
     ),
 ]
+JobsOnTheWayOption = Annotated[
+    bool,
+    typer.Option(
+        "--way",
+        help="With --all-jobs: also list the rows on the way, at which one job goes on from another.",
+    ),
+]
 PairsOption = Annotated[
     bool,
     typer.Option(
@@ -517,6 +524,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
     to: ToOption = "",
     where: WhereOption = "",
     all_jobs: AllJobsOption = False,
+    way: JobsOnTheWayOption = False,
     by: ByOption = "row",
     pairs: PairsOption = False,
     as_now: AsNowOption = False,
@@ -540,6 +548,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
                 "--limit": limit is not None,
                 "--step": step,
                 "--where": bool(where),
+                "--way": way,
                 "--by": by != "row",
                 "--pairs": pairs,
                 "--as-now": as_now,
@@ -570,6 +579,7 @@ def back(  # noqa: PLR0913, PLR0917 - an argument is an option
         as_now=as_now,
         where=where,
         all_jobs=all_jobs,
+        way=way,
         by=by,
     )
     with in_time(timeout):
@@ -586,6 +596,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
     step: StepOption = False,
     to: ToOption = "",
     all_jobs: AllJobsOption = False,
+    way: JobsOnTheWayOption = False,
     by: ByOption = "row",
     as_now: AsNowOption = False,
     engine: EngineOption = "embedded",
@@ -607,6 +618,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
             {
                 "--limit": limit is not None,
                 "--step": step,
+                "--way": way,
                 "--by": by != "row",
                 "--as-now": as_now,
             }
@@ -635,6 +647,7 @@ def forward(  # noqa: PLR0913, PLR0917 - an argument is an option
         as_json=as_json,
         as_now=as_now,
         all_jobs=all_jobs,
+        way=way,
         by=by,
     )
     with in_time(timeout):

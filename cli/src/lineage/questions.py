@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from lineage_query.answers import Answer
 
 
-def trace(
+def trace(  # noqa: PLR0913 - an argument is an option
     *places: str,
     direction: Literal["backward", "forward"] = "backward",
     app: str | None = None,
@@ -26,6 +26,7 @@ def trace(
     limit: int | None = None,
     by: str = "row",
     all_jobs: bool = False,
+    way: bool = False,
     store: str | None = None,
 ) -> Answer:
     """Find the input rows that made a row, or the output rows that it went into.
@@ -40,6 +41,7 @@ def trace(
         by: The level of the answer: `row`, or `split`, `file`, `dataset`, `task`, `node`, `application` or `job` for
             containers with the number of their rows, or a type of containers that the program registered.
         all_jobs: Go on through the applications that wrote what was read, or read what was written.
+        way: With `all_jobs`, also list the rows on the way, at which one application goes on from another.
         store: The URL of a store or of a server; by default `LINEAGE_STORE`, else `.lineage/lineage.db`.
 
     Returns:
@@ -60,6 +62,7 @@ def trace(
         limit=limit,
         by=by,
         all_jobs=all_jobs,
+        way=way,
     )
     with _unrecorded(), open_access(_url(store)) as access:
         return access.ask(question)

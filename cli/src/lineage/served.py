@@ -175,6 +175,8 @@ class ServedAccess:
             body["as_now"] = True
         if question.all_jobs:
             body["all_jobs"] = True
+        if question.way:
+            body["way"] = True
         if question.by != "row":
             body["by"] = question.by
         with _spelled(places, question.places):

@@ -31,6 +31,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
     as_now: bool,
     where: str = "",
     all_jobs: bool = False,
+    way: bool = False,
     by: str = "row",
 ) -> TraceQuery:
     """The query that the options of a command describe."""
@@ -44,6 +45,7 @@ def question_of(  # noqa: PLR0913 - an argument is an option
         as_now=as_now,
         where=where,
         all_jobs=all_jobs,
+        way=way,
         by=by,
     )
 

@@ -211,6 +211,12 @@ class _EndRows:
             self.groups[node] = replace(known_group, file_status=group.file_status)
         self.items.setdefault(node, []).append(item)
 
+    def add_all(self, node: FileNode, group: Group) -> None:
+        """Add the items of a group that have a place; those that are added again count once."""
+        for item in group.items:
+            if item.location is not None:
+                self.add(node, group, item)
+
     def all(self) -> Iterator[Group]:
         for node, group in self.groups.items():
             items = tuple(self.items[node])
@@ -286,6 +292,8 @@ def follow_across_applications(
     trace_at: TraceAt,
     working: Callable[[], AbstractContextManager[None]] = nullcontext,
     on_answer: Callable[[Answer], None] | None = None,
+    *,
+    lists_way: bool = False,
 ) -> Answer:
     """Continue an answer through all applications that wrote the files that were read, or read those that were written.
 
@@ -296,6 +304,7 @@ def follow_across_applications(
         trace_at: traces rows of a file within one application; its answers list all of their items.
         working: held while the store is read, but not while rows are traced.
         on_answer: receives the answer of each application on the way, the first included.
+        lists_way: whether the rows at which others continue are listed, too.
 
     Returns:
         The rows at which no other application continues. Complete if all applications on the way are, and all were queried.
@@ -340,6 +349,8 @@ def follow_across_applications(
                     )
                 )
             for group in answer.groups:
+                if lists_way:
+                    ends.add_all(FileNode(group.app or answer.app, group.node), group)
                 refused.update(_queue_rows(answer, group, links, pending, ends))
             refused.update(dict.fromkeys(answer.parts_unknown))
         _check_most(len(refused), REFUSALS_MAX, "files that another version was read or written of")

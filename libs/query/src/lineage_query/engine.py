@@ -119,6 +119,8 @@ class QueryEngine:
             NoSuchRowError: all applications were queried, and none has the row.
             BudgetError: the query exceeds its budget.
         """
+        if query.way and not query.all_jobs:
+            raise TraceError("rows on the way lie between jobs: --way takes --all-jobs, too")
         if query.by != "row":
             return Trace(query, recomputed=self._count_by_level(query))
         if query.all_jobs:
@@ -240,7 +242,7 @@ class QueryEngine:
         from lineage_query.all_jobs import refuse_step_limits
 
         refuse_step_limits(query.until, query.steps)
-        single = replace(query, all_jobs=False, limit=None)
+        single = replace(query, all_jobs=False, way=False, limit=None)
         first = self._listed(self._trace_plan(single, on_trace=on_trace))
         return self.follow(first, query, on_trace, on_answer)
 
@@ -262,7 +264,7 @@ class QueryEngine:
             trace_in_parts,
         )
 
-        single = replace(query, all_jobs=False, limit=None)
+        single = replace(query, all_jobs=False, way=False, limit=None)
         base = replace(single, app=None, places=(), regions={}, where="")
 
         def trace_row(node: FileNode, row: Location) -> Answer:
@@ -341,7 +343,8 @@ class QueryEngine:
                 yield (row,), partial(trace_row, node, line)
 
         return follow_across_applications(
-            first, self._store, self._reader, trace_at, self._limits.working, on_answer
+            *(first, self._store, self._reader, trace_at, self._limits.working, on_answer),
+            lists_way=query.way,
         )
 
     def _listed(self, trace: Trace) -> Answer:

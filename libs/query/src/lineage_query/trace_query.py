@@ -25,6 +25,7 @@ class TraceQuery:
     are traced over the current files, and the answer says so. ``where``: a condition in Spark's SQL; the only place
     is then an output of DataFrames (its path, table or node), and all its rows that fulfil the condition are traced.
     ``all_jobs``: the trace continues through the applications that wrote the files read, or read the files written.
+    ``way``: with it, the answer also lists the rows at which the trace goes on from one application to another.
     ``by``: the level of the answer, one of `LEVELS` or a type of containers that the program registered: containers with the number of their rows, instead of rows.
     """
 
@@ -39,4 +40,5 @@ class TraceQuery:
     as_now: bool = False
     where: str = ""
     all_jobs: bool = False
+    way: bool = False
     by: str = "row"

@@ -569,6 +569,10 @@ class AnswerRequest(_PlacesRequest):
 
     limit: int | None = Field(20, ge=0, description="items listed of each node")
     as_now: bool = Field(False, description=AS_NOW)
+    way: bool = Field(
+        False,
+        description="with `all_jobs`: also list the rows on the way, at which one application goes on from another",
+    )
     by: LevelText = Field(
         "row",
         description="the level of the answer; above rows it counts the rows of each container: split, file, dataset, task, "

@@ -65,6 +65,7 @@ def answer(body: models.AnswerRequest, scope: CallerScope) -> TraceAnswer:
         _query_of(body),
         limit=body.limit,
         as_now=body.as_now,
+        way=body.way,
         by=body.by,
     )
     traced = store.trace_query(query, rows=caller.rows)
