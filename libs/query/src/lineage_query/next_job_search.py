@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import cached_property
+from typing import TYPE_CHECKING
 
 from lineage_core.contract.message import Begin, Message
 from lineage_core.contract.positions import is_file_node
@@ -22,14 +23,15 @@ from lineage_query.answers import Answer, Group, NotQueried
 from lineage_query.job_links import NAMED_MAX, FileNode, JobLinks, location_of
 from lineage_query.next_jobs import ALL_JOBS, NextJob
 from lineage_query.rows.places import Location, record_of_topic
-from lineage_query.topic_links import TopicLinks
 from lineage_query.trace_query import TraceQuery
-from lineage_query.unfiled_uses import UnfiledUses
 from lineage_query.version_links import VersionLinks
 from lineage_store.errors import DamagedError
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery
+
+if TYPE_CHECKING:
+    from lineage_query.topic_links import TopicLinks
 
 FILES_MAX = 20
 """Maximum number of files of one answer that are looked up."""
@@ -81,6 +83,10 @@ class _Search:
 
     @cached_property
     def _topics(self) -> TopicLinks:
+        # Answers without records of topics do not load this.
+        from lineage_query.topic_links import TopicLinks
+        from lineage_query.unfiled_uses import UnfiledUses
+
         uses = UnfiledUses(self._store, self._spellings)
         return TopicLinks(self._store, self._direction, uses)
 
