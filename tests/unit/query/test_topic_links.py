@@ -33,9 +33,11 @@ from lineage_query.all_jobs import FileLinks
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.engine import QueryEngine
 from lineage_query.job_links import FileNode
+from lineage_query.levels import LevelCounter
 from lineage_query.next_job_search import AMONG_OFFSETS, with_next_jobs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
+from lineage_query.rows.places import partition_and_offset
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.dataset_paths import ANY_TOPIC, UnfiledDataset
@@ -208,8 +210,7 @@ class World:
     def trace_rows(self, query: TraceQuery, recipe_place: RecipePlace) -> Answer:
         """What a trace of one application says of a record, from what Kafka and the application's own rows say."""
         assert recipe_place.valued is not None
-        numbers = {name: int(value or 0) for name, value in recipe_place.valued.values}
-        partition, offset = numbers["partition"], numbers["offset"]
+        partition, offset = partition_and_offset(recipe_place.valued)
         app = recipe_place.app
         if query.direction is Direction.FORWARD:
             assert recipe_place.nodes == ("0.0",)
@@ -367,3 +368,20 @@ def test_the_next_jobs_of_a_record_are_named(store: SqliteStore, direction: Dire
     assert (job.same_version, job.reason) == ((False, AMONG_OFFSETS) if is_backward else (True, ""))
     verb = "back" if is_backward else "forward"
     assert f"lineage {verb} '{place(0, 1)}' --app {other}" in job.line(direction)
+
+
+def test_records_are_counted_by_partitions_and_topics(store: SqliteStore) -> None:
+    use_topic(store, "reader", 2.0, "0:0-9 1:0-9", wrote=False)
+    records = [place(0, 1), place(0, 2), place(1, 2), place(1, 2)]
+    query = TraceQuery(Direction.BACKWARD, ("/asked:1",), all_jobs=True)
+    answer = answer_of("reader", query, "0.0", records)
+    topic = f"{SERVERS}/{NAME}"
+    for level, expected in {
+        "dataset": {topic: 3},
+        "file": {f"{topic}[0]": 2, f"{topic}[1]": 1},
+        "application": {"reader": 3},
+    }.items():
+        tracer = QueryEngine(store, RowReader())
+        counted = LevelCounter(level, store, tracer.locations).count_answer(answer)
+        shown = counted.shown(answer, level)
+        assert {one.name: one.rows for one in shown.containers} == expected

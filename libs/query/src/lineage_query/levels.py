@@ -28,7 +28,14 @@ from lineage_query.names import Names, TaskName
 from lineage_query.record_trace import RecordTrace
 from lineage_query.rows.file_status import FileStatus, worst
 from lineage_query.rows.locations import FilePart, Locations
-from lineage_query.rows.places import LocationError, parse_location, split_name
+from lineage_query.rows.places import (
+    TOPICS,
+    LocationError,
+    parse_location,
+    partition_and_offset,
+    record_of_topic,
+    split_name,
+)
 from lineage_query.trace import Trace
 from lineage_query.trace_query import LEVELS
 from lineage_store.materialised import whose_rows
@@ -236,6 +243,12 @@ class LevelCounter:
             address = None if is_recipe else self._space_of(application, group.node, item.address)
             if address is not None:
                 spaces.setdefault(address[0], []).append(address[1])
+                continue
+            record = None if item.location is None else record_of_topic(item.location)
+            if record is not None:
+                partition, number = partition_and_offset(record)
+                path = f"{record.of}[{partition}]"
+                placed.setdefault(("file", path), (path, path, []))[2].append(number)
                 continue
             try:
                 location = None if item.location is None else parse_location(item.location)
@@ -475,6 +488,9 @@ class LevelCounter:
 
     def _dataset(self, application: _Application, node: str, path: str) -> tuple[str, str]:
         """The dataset that a file (its canonical path) of a node belongs to, as `lineage datasets` names it."""
+        if path.startswith(TOPICS):
+            # Of the partition of a topic.
+            return dataset_name(path.rpartition("[")[0])
         key = application.app, node
         if key not in self._datasets:
             recorded = application.locations.recorded_paths(node)

@@ -19,7 +19,7 @@ from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import NotQueried
 from lineage_query.job_links import FileNode, JobLinks
-from lineage_query.rows.places import ValuedPlace
+from lineage_query.rows.places import ValuedPlace, partition_and_offset
 from lineage_query.unfiled_links import unread_uses
 from lineage_query.unfiled_uses import UnfiledUse, UnfiledUses, shown_dataset
 from lineage_store.dataset_paths import ANY_TOPIC, UnfiledDataset, unfiled_dataset
@@ -41,9 +41,7 @@ class _Record:
     @classmethod
     def of(cls, place: ValuedPlace) -> _Record:
         servers, _, topic = place.of.rpartition("/")
-        values = dict(place.values)
-        numbers = int(values["partition"] or 0), int(values["offset"] or 0)
-        return cls(UnfiledDataset(servers, (topic,)), *numbers)
+        return cls(UnfiledDataset(servers, (topic,)), *partition_and_offset(place))
 
     def __str__(self) -> str:
         return f"{shown_dataset(self.topic.path)}[{self.partition}]@{self.offset}"

@@ -141,6 +141,12 @@ def record_of_topic(text: str) -> ValuedPlace | None:
     return place if place is not None and names_record(place) else None
 
 
+def partition_and_offset(record: ValuedPlace) -> tuple[int, int]:
+    """Those of a record of a topic."""
+    values = dict(record.values)
+    return int(values["partition"] or 0), int(values["offset"] or 0)
+
+
 def parse_valued(text: str) -> ValuedPlace | None:
     """Read ``OUTPUT#column=value,column=value`` or ``TOPIC[PARTITION]@OFFSET``; None where the text has another form.
 
