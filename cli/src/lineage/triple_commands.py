@@ -89,7 +89,7 @@ def index(
         bool,
         typer.Option(
             "--whole",
-            help="Make all of the index again, in memory (some 200 bytes a triple), though nothing waits.",
+            help="Make all of the index again, in memory (of integers some 60 bytes a triple), though nothing waits.",
         ),
     ] = False,
     set_items: SetItemsOption = None,

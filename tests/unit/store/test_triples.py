@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import DamagedError, StoreError, StoreUnavailableError
@@ -28,6 +30,7 @@ from lineage_store.triples.numbering import (
 from lineage_store.triples.partitioning import components, connected_sets, without_tiny
 from lineage_store.triples.tracing import Method, trace
 from lineage_store.triples.updating import update_index
+from tests.oracle.budget import examples
 from tests.support.triple_files import chain, written
 
 pytestmark = pytest.mark.unit
@@ -370,10 +373,57 @@ def test_an_index_takes_few_bytes_of_memory_a_triple(monkeypatch: pytest.MonkeyP
     assert (peak + held) / count < 70
 
 
-def test_many_equal_triples_connect_their_ends() -> None:
-    # 256 ones of 8 bits add up to none.
-    ends = np.zeros(256, np.int64)
-    assert components(2, ends, ends + 1).tolist() == [0, 0]
+some_ends = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
+
+
+@settings(max_examples=examples(50), deadline=None)
+@given(some_ends, st.integers(1, 300), st.permutations(range(31)))
+def test_components_are_those_of_a_search(
+    ends: list[tuple[int, int]], times: int, names: list[int]
+) -> None:
+    """Items that no triple has are components of their own; equal triples change nothing."""
+    # A chain and a star beside them, whose items are named at random.
+    ends = [*ends, *((names[at], names[at + 1]) for at in range(6))]
+    ends += [(names[at], names[30]) for at in range(20, 24)]
+    beside = {item: {item} for item in range(32)}
+    for src, dst in ends:
+        joined = beside[src] | beside[dst]
+        beside |= dict.fromkeys(joined, joined)
+    smallest = [min(beside[item]) for item in range(32)]
+    expected = [sorted(set(smallest)).index(item) for item in smallest]
+    src, dst = np.array(ends * times, np.int64).T
+    assert components(32, src, dst).tolist() == expected
+    assert components(32, src.astype(np.int32), dst.astype(np.int32)).tolist() == expected
+
+
+def test_long_chains_and_deep_trees_take_few_rounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    draw = np.random.default_rng(12)
+    count = 1 << 14
+    rounds: list[int] = []
+    minimum = np.minimum
+
+    class Counted:
+        """`numpy.minimum`, whose roots are taken once a round."""
+
+        __call__ = staticmethod(minimum)
+
+        @staticmethod
+        def at(*arguments: Any) -> None:
+            rounds.append(1)
+            minimum.at(*arguments)
+
+    monkeypatch.setattr(np, "minimum", Counted())
+    chain_of, centre = draw.permutation(count), np.full(count - 1, count - 1)
+    for src, dst in (
+        (np.arange(count - 1), np.arange(1, count)),
+        (chain_of[:-1], chain_of[1:]),
+        (np.arange(count - 1), centre),
+        (draw.integers(0, np.arange(1, count)), np.arange(1, count)),
+    ):
+        rounds.clear()
+        assert not components(count, src, dst).any()
+        assert 0 < len(rounds) <= 28
+    assert components(0, src[:0], dst[:0]).tolist() == []
 
 
 def test_rows_too_wide_to_be_packed_are_the_same() -> None:
@@ -391,17 +441,20 @@ def test_rows_too_wide_to_be_packed_are_the_same() -> None:
     assert found == expected
 
 
-def test_a_trace_does_without_pandas(tmp_path: Path) -> None:
-    """It takes longer to import than a trace takes."""
-    file, url = tmp_path / "steps.csv", f"lake:{tmp_path / 'lake'}"
-    file.write_text("src,dst,op\na,b,op\n")
+def test_a_trace_and_what_is_added_do_without_pandas_and_scipy(tmp_path: Path) -> None:
+    """They take longer to import than a trace takes, or the index of what is added."""
+    file, more, url = tmp_path / "steps.csv", tmp_path / "more.csv", f"lake:{tmp_path / 'lake'}"
+    file.write_text("src,dst,op\n" + "".join(f"{at},{at + 1},op\n" for at in range(30)))
+    more.write_text("src,dst,op\n30,b,op\n")
     store = TripleStore(url, create=True)
     store.add("steps", [file])
     store.index("steps")
     program = (
-        "import sys; from lineage_store.triples.data_sets import TripleStore; "
+        "import sys; from pathlib import Path; from lineage_store.triples.data_sets import TripleStore; "
         "from lineage_store.triples.tracing import trace; "
-        f"print(trace(TripleStore({url!r}), 'steps', 'b', is_back=True).items, 'pandas' in sys.modules)"
+        f"store = TripleStore({url!r}); store.add('steps', [Path({str(more)!r})]); store.index('steps'); "
+        "print(len(trace(store, 'steps', 'b', is_back=True).items), *{'pandas', 'scipy'} & {*sys.modules})"
     )
     done = subprocess.run([sys.executable, "-c", program], check=True, capture_output=True)
-    assert done.stdout.split() == [b"['a']", b"False"]
+    assert done.stdout.split() == [b"31"]
+    assert {file.segment for file in store.files("steps") if file.part == "back"} == {0, 1}

@@ -40,11 +40,10 @@ def int64_of(column: Any) -> npt.NDArray[np.int64]:
     return np.concatenate(chunks, dtype=np.int64) if chunks else np.empty(0, np.int64)
 
 
-def array_of(values: npt.NDArray[np.int64]) -> Any:
-    """An array of numbers as a column."""
-    return pa.Array.from_buffers(
-        pa.int64(), len(values), [None, pa.py_buffer(np.ascontiguousarray(values).data)]
-    )
+def array_of(values: npt.NDArray[np.signedinteger[Any]]) -> Any:
+    """An array of numbers as a column of 64 bits."""
+    data = np.ascontiguousarray(values, np.int64).data
+    return pa.Array.from_buffers(pa.int64(), len(values), [None, pa.py_buffer(data)])
 
 
 def array_of_texts(values: Sequence[str]) -> Any:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of, array_of_texts
 from lineage_store.lake.file_names import folder_of
 from lineage_store.lake.file_writing import put_file
 from lineage_store.lake.table import LakeFile, LakeTable
@@ -109,7 +110,7 @@ def _path_of(named: str, footer: str) -> str:
 def _as_arrow(values: Any, kind: pa.DataType) -> Any:
     if isinstance(values, pa.Array | pa.ChunkedArray):
         return values
-    return pa.array(values, kind)
+    return array_of_texts(values) if kind == TEXT else array_of(np.asarray(values, np.int64))
 
 
 def _bounds(rows: pa.Table) -> tuple[int, int]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
+from lineage_store.lake.arrow import array_of, mask_of
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Columns, Numbers
 from lineage_store.triples.held import HeldIndex
@@ -87,13 +87,13 @@ def grow(index: HeldIndex, graph: Graph, set_items: int) -> Growth:
     items = (
         graph.items[is_new]
         if isinstance(graph.items, np.ndarray)
-        else graph.items.filter(pa.array(is_new))
+        else graph.items.filter(mask_of(is_new))
     )
     parts = dict(item_parts(items, new.order, new.number[is_new], node[is_new], first))
-    parts[Part.OPS] = {"op": ops[new_ops], "op_text": graph.ops.take(pa.array(new_ops))}
+    parts[Part.OPS] = {"op": ops[new_ops], "op_text": graph.ops.take(array_of(new_ops))}
     parts[Part.NODES] = {
         "node": labels[new_nodes],
-        "node_text": graph.nodes.take(pa.array(new_nodes)),
+        "node_text": graph.nodes.take(array_of(new_nodes)),
     }
     parts |= dict(set_parts(new.sets, new.set_of[src], new.set_of[dst]))
     dst, src, op = distinct_rows(new.number[dst], new.number[src], op)

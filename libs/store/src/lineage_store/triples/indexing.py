@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import pyarrow as pa
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of
 from lineage_store.triples.columns import Part
 from lineage_store.triples.files import Columns, Numbers
 from lineage_store.triples.numbering import Values, code_type, distinct_rows, item_keys
@@ -159,7 +159,7 @@ def item_parts(
     named = (
         {"item": items[order]}
         if isinstance(items, np.ndarray)
-        else {"item_text": items.take(pa.array(order))}
+        else {"item_text": items.take(array_of(order))}
     )
     yield Part.ITEMS, {"number": first + np.arange(len(order)), **named, "node": node[order]}
 

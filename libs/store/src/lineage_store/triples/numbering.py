@@ -9,8 +9,8 @@ from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from lineage_store.lake.arrow import array_of, int64_of, nulls, pc
 from lineage_store.triples.files import Numbers
 
 UNPACKED_ROWS: Final = 1 << 20
@@ -88,21 +88,21 @@ def encoded_texts(columns: Sequence[Iterable[Any]]) -> Encoded:
     ]
     texts = [chunk.dictionary for column in encoded for chunk in column]
     joined: Any = pc.dictionary_encode(pa.chunked_array(texts, pa.string())).unify_dictionaries()
-    words: Any = joined.chunk(0).dictionary if joined.num_chunks else pa.array([], pa.string())
-    order = np.asarray(pc.sort_indices(words).to_numpy(), np.int64)
+    words: Any = joined.chunk(0).dictionary if joined.num_chunks else nulls(0, pa.string())
+    order = int64_of(pc.sort_indices(words))
     ranks = np.empty(len(order), code_type(len(order)))
     ranks[order] = np.arange(len(order))
-    ranks_of_chunk = (ranks[chunk.indices.to_numpy()] for chunk in joined.chunks)
+    ranks_of_chunk = (ranks[int64_of(chunk.indices)] for chunk in joined.chunks)
     codes = [
         np.concatenate(
             [
                 np.empty(0, ranks.dtype),
-                *(next(ranks_of_chunk)[chunk.indices.to_numpy()] for chunk in column),
+                *(next(ranks_of_chunk)[int64_of(chunk.indices)] for chunk in column),
             ]
         )
         for column in encoded
     ]
-    return Encoded(words.take(pa.array(order)), codes)
+    return Encoded(words.take(array_of(order)), codes)
 
 
 def _one(column: Any) -> Any:

@@ -28,29 +28,31 @@ JOIN_ROUNDS: Final = 4
 def components(items: int, src: Numbers, dst: Numbers) -> Numbers:
     """Of each item the number of its weakly connected component, in the order of their smallest items.
 
+    Round by round each root follows the smallest one beside it, and triples that are within a component by then are left out. A root
+    that stays for two rounds took in another one, so there are at most twice as many rounds as the logarithm of the items says. That is as
+    quick as SciPy, and to load SciPy takes longer than all else when one per cent is added to an index of millions.
+
     Args:
         items: how many there are.
         src: items from 0, of each triple.
         dst: as ``src``, of the other end.
     """
-    if not items:
-        return np.empty(0, np.int64)
-    count, labels = _graphs().connected_components(_graph(items, src, dst), directed=False)
-    return _in_order_of_first(labels, count)
-
-
-def _in_order_of_first(labels: Numbers, count: int) -> Numbers:
-    """Labels from 0, each of which is there, numbered again in the order of where each is first."""
-    first = np.empty(count, np.int64)
-    # Of several values at one place the last one is kept.
-    first[labels[::-1]] = np.arange(len(labels))[::-1]
-    ranks = np.empty(count, code_type(count))
-    ranks[np.argsort(first)] = np.arange(count)
-    return np.asarray(ranks[labels])
+    # Each item leads to a smaller one of its component, or is the smallest that is known so far.
+    root = np.arange(items, dtype=code_type(items))
+    while len(src):
+        near, far = root[src], root[dst]
+        differs = near != far
+        near, far = near[differs], far[differs]
+        src, dst = np.minimum(near, far), np.maximum(near, far)
+        np.minimum.at(root, dst, src)
+        while not np.array_equal(further := root[root], root):
+            root = further
+    is_root = root == np.arange(items)
+    return np.asarray((np.cumsum(is_root, dtype=root.dtype) - 1)[root])
 
 
 def _graphs() -> Any:
-    # Who only traces needs no SciPy.
+    # Only who splits large components needs SciPy, which takes long to be loaded.
     return needed("scipy.sparse.csgraph", "triples", error=StoreError)
 
 

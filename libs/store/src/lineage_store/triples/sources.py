@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import csv
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of_texts, pc, scalar_of
 from lineage_store.triples.files import Columns
 from lineage_store.triples.openlineage_source import openlineage_triples
 from lineage_store.triples.prov_source import prov_triples
@@ -153,7 +153,7 @@ def _bounded_batches(
                 f"{path} gives more than {MOST_OF_JSON:,} triples; give it in several files"
             )
         yield pa.RecordBatch.from_arrays(
-            [pa.array(column, pa.string()) for column in zip(*rows, strict=True)], list(TRIPLE)
+            [array_of_texts(column) for column in zip(*rows, strict=True)], list(TRIPLE)
         )
 
 
@@ -186,8 +186,8 @@ def _label(column: Any) -> Any:
 def _refuse_missing(path: Path, name: str, values: Any, row: int, *, is_item: bool) -> None:
     missing = pc.is_null(values)
     if is_item and values.type == pa.string():
-        missing = pc.or_(missing, pc.fill_null(pc.equal(values, pa.scalar("")), False))
-    at = pc.index(missing, True).as_py()
+        missing = pc.or_(missing, pc.fill_null(pc.equal(values, scalar_of("")), scalar_of(False)))
+    at = pc.index(missing, scalar_of(True)).as_py()
     if at >= 0:
         raise StoreError(f"{path}: row {row + at + 1:,} has no {name}")
 

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from lineage_store.lake.arrow import array_of
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import (
     COLUMNS,
@@ -144,7 +145,7 @@ def _merged(part: Part, former: Columns, added: Columns) -> Columns:
     order = np.lexsort(keys[::-1])
     order = order[differs_from_former(*(column[order] for column in keys))]
     return {
-        name: column[order] if isinstance(column, np.ndarray) else column.take(pa.array(order))
+        name: column[order] if isinstance(column, np.ndarray) else column.take(array_of(order))
         for name, column in rows.items()
     }
 
