@@ -22,7 +22,7 @@ from lineage_dataframes.sandbox.starting import check_unconfined
 from lineage_dataframes.spark.table_files import spark_address
 from lineage_dataframes.triples import tracing
 from lineage_dataframes.triples.tables import coarse
-from lineage_dataframes.triples.tracing import trace_to_table
+from lineage_dataframes.triples.tracing import SparkTrace, trace_to_table
 from lineage_store.errors import StoreError
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Reading
@@ -72,6 +72,7 @@ def test_a_file_of_items_becomes_a_table() -> None:
 def test_a_table_may_be_empty() -> None:
     said = by_spark("forward", "set", "r").stdout
     assert said.startswith("into 0 items, by 0 triples, written to out (rq: ")
+    assert pq.read_table("out").schema.types == [pa.string()] * 3
     assert pq.read_table("out").column_names == ["src", "dst", "op"]
 
 
@@ -92,6 +93,13 @@ def _asked() -> pa.Array[Any]:
     return pa.array(["c"], pa.string())
 
 
+def _joined(session: SparkSession, store: TripleStore) -> SparkTrace:
+    """A trace by joins, which reads all that it needs by Spark."""
+    return trace_to_table(
+        session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True, driver_triples=0
+    )
+
+
 def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(
     session: SparkSession,
 ) -> None:
@@ -102,7 +110,7 @@ def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(
     session.conf.set("spark.sql.files.ignoreMissingFiles", "true")
     try:
         with pytest.raises(FramesError, match="Spark can't trace set"):
-            trace_to_table(session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True)
+            _joined(session, store)
     finally:
         session.conf.unset("spark.sql.files.ignoreMissingFiles")
     assert not Path("out").exists()
@@ -125,7 +133,7 @@ def test_files_that_an_index_replaces_meanwhile_are_read_anew(
         return joined(self, *arguments)
 
     monkeypatch.setattr(tracing._Tracer, "_named", named)
-    counts = trace_to_table(session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True)
+    counts = _joined(session, store)
     # As the newest version has it, and nothing of the one before.
     assert (counts.items, counts.triples) == (3, 4)
     assert {row["src"] for row in written()} == {"a", "-1", "b"}
@@ -142,6 +150,7 @@ def test_an_index_without_some_items_is_damaged(
         return searched(self, np.append(start, 99), rows)
 
     monkeypatch.setattr(tracing._Tracer, "_searched", more)
+    monkeypatch.setattr(tracing, "LOOKED_UP", 0)
     with pytest.raises(StoreError, match="items are missing"):
         trace_to_table(session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True)
     assert not Path("out").exists()

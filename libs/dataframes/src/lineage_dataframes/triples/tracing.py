@@ -46,7 +46,8 @@ from lineage_store.triples.tracing import (
 DRIVER_TRIPLES: Final = 2_000_000
 """Triples that the driver searches by itself: some 100 MB of memory."""
 LOOKED_UP: Final = 50_000
-"""Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins."""
+"""Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins. The
+driver also finds the names of so many: jobs of Spark take longer."""
 BROADCAST_ROWS: Final = 1_000_000
 """Numbers that each process holds in memory for a join, instead of sending both sides by their hash."""
 MOST_PIECES: Final = 8
@@ -155,12 +156,7 @@ class _Tracer:
             if rows is not None:
                 self._reason = f"as the answer has {most}"
                 read = self._reading.reader.counts.triples
-                self._tables.size_for(read)
-                # The names of few items are in few row groups.
-                numbers = _ends_of(rows, start)
-                return self._table(
-                    self._searched(start, rows), (numbers, numbers), start, Method.RQ, read
-                )
+                return self._named_here(rows, start, Method.RQ, read)
             self._reason = f"as the question or its answer has not {most}"
             method = Method.CSPROV
         ranges = self._ranges(start, is_back, method)
@@ -168,6 +164,8 @@ class _Tracer:
         self._tables.size_for(read)
         if read <= self._driver_triples:
             rows = reachable(triples.between(*ranges), start, near, far)
+            if max(len(rows["op"]), len(start)) <= LOOKED_UP:
+                return self._named_here(rows, start, method, read)
             return self._table(self._searched(start, rows), ranges, start, method, read)
         edges = self._tables.frame(part, files, *coarse(*ranges, MOST_RANGES))
         edges = edges.repartition(self._tables.partitions, near)
@@ -206,6 +204,26 @@ class _Tracer:
         others = reached.count - len(start)
         trace = SparkTrace(len(start), others, count, method, read, reached.steps, self._reason)
         return named, trace
+
+    def _named_here(
+        self, rows: Columns, start: Numbers, method: Method, read: int
+    ) -> tuple[DataFrame, SparkTrace]:
+        """As :meth:`_table`, of few triples, whose names the driver finds by itself."""
+        self._tables.size_for(len(rows["op"]))
+        named = self._reading.named(rows, start)
+        item = pa.string() if has_texts(self._reading.part(Part.ITEMS)) else pa.int64()
+        columns = zip(*named.triples, strict=True) if named.triples else ((), (), ())
+        table = pa.table(
+            [
+                pa.array(column, kind)
+                for column, kind in zip(columns, (item, item, pa.string()), strict=True)
+            ],
+            names=["src", "dst", "op"],
+        )
+        others = len(named.items) - len(start)
+        count = len(named.triples)
+        trace = SparkTrace(len(start), others, count, method, read, 0, self._reason)
+        return from_arrow(self._spark, table), trace
 
     def _ranges(self, start: Numbers, is_back: bool, method: Method) -> tuple[Numbers, Numbers]:
         """The ranges of numbers that hold all that can be reached."""

@@ -71,6 +71,14 @@ class TripleTrace:
         return str(self.asked[0]) if len(self.asked) == 1 else f"{len(self.asked):,} items"
 
 
+@dataclass(frozen=True, slots=True)
+class Named:
+    """Names of triples. ``items``: by their numbers; ``triples``: rows of src, dst and op, in order."""
+
+    items: dict[int, Any]
+    triples: list[tuple[Any, Any, str]]
+
+
 def trace(
     store: TripleStore, name: str, item: str, *, is_back: bool, method: Method = Method.AUTO
 ) -> TripleTrace:
@@ -192,13 +200,27 @@ class Reading:
         sets = self.part(Part.SETS).equal(sorted_distinct(depends, firsts))
         return sets["first"], sets["last"]
 
-    def items(self, numbers: Numbers) -> list[Any]:
-        """The items with some numbers, which are distinct and in order."""
-        rows = self.part(Part.ITEMS).equal(numbers)
-        values = rows["item_text"].to_pylist() if "item_text" in rows else rows["item"].tolist()
+    def named(self, rows: Columns, start: Numbers) -> Named:
+        """The names of triples and of some other items.
+
+        Raises:
+            StoreError: the index lacks some, or can't be read.
+            BudgetError: the query has no time left.
+        """
+        numbers = sorted_distinct(rows["src"], rows["dst"], start)
+        items = self._names(Part.ITEMS, numbers)
+        ops = self._names(Part.OPS, sorted_distinct(rows["op"]))
+        columns = zip(*(rows[name].tolist() for name in ("src", "dst", "op")), strict=True)
+        return Named(items, sorted((items[src], items[dst], ops[op]) for src, dst, op in columns))
+
+    def _names(self, part: Part, numbers: Numbers) -> dict[int, Any]:
+        """The items or operations with some numbers, which are distinct and in order."""
+        rows = self.part(part).equal(numbers)
+        texts = [name for name in ("item_text", "op_text") if name in rows]
+        values = rows[texts[0]].to_pylist() if texts else rows["item"].tolist()
         if len(values) != len(numbers):
-            raise StoreError(f"the index of {self.name} is damaged: items are missing")
-        return list(values)
+            raise StoreError(f"the index of {self.name} is damaged: {part} are missing")
+        return dict(zip(numbers.tolist(), values, strict=True))
 
 
 def ends(is_back: bool) -> tuple[Part, str, str]:
@@ -283,18 +305,11 @@ def _cheapest(
 def _answer(reading: Reading, asked: Numbers, found: _Found, component_rows: int) -> TripleTrace:
     rows = found.rows
     check_room(len(rows["op"]), MOST_ANSWERED)
-    numbers = sorted_distinct(rows["src"], rows["dst"], asked)
-    items = reading.items(numbers)
-    by_number = dict(zip(numbers.tolist(), items, strict=True))
-    ops = sorted_distinct(rows["op"])
-    texts = reading.part(Part.OPS).equal(ops)["op_text"].to_pylist()
-    by_op = dict(zip(ops.tolist(), texts, strict=True))
-    columns = zip(rows["src"].tolist(), rows["dst"].tolist(), rows["op"].tolist(), strict=True)
-    triples = sorted((by_number[src], by_number[dst], by_op[op]) for src, dst, op in columns)
+    named = reading.named(rows, asked)
     return TripleTrace(
-        asked=sorted(by_number.pop(number) for number in asked.tolist()),
-        items=sorted(by_number.values()),
-        triples=triples,
+        asked=sorted(named.items.pop(number) for number in asked.tolist()),
+        items=sorted(named.items.values()),
+        triples=named.triples,
         method=found.method,
         component_triples=component_rows,
         read=reading.reader.counts,
