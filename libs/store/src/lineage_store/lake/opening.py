@@ -133,8 +133,8 @@ class FileOpener:
         """
 
         def first() -> T:
-            with self._open(file) as stream:
-                return work(_of_size(file, stream))
+            with self.stream(file) as stream:
+                return work(stream)
 
         try:
             return read_surely(
@@ -145,8 +145,18 @@ class FileOpener:
             self._forget(file)
             raise
 
+    def stream(self, file: LakeFile) -> pa.NativeFile:
+        """A file that is open.
+
+        Raises:
+            FileNotFoundError: it is not there any more.
+            DamagedError: it has not the size that was written.
+            OSError: the storage can't be read.
+        """
+        return _of_size(file, self._open(file))
+
     def _open(self, file: LakeFile) -> pa.NativeFile:
-        if not self._is_held_whole(file):
+        if not self.is_held_whole(file):
             return self._table.files.open_input_file(file.path)
         with self._lock:
             if (held := self._held.get(file.path)) is not None:
@@ -164,7 +174,8 @@ class FileOpener:
             for task in tasks:
                 task.cancel()
 
-    def _is_held_whole(self, file: LakeFile) -> bool:
+    def is_held_whole(self, file: LakeFile) -> bool:
+        """Whether a file is read by one request, and held in memory."""
         return self.is_remote and file.size <= WHOLE_BYTES
 
     def _read(self, file: LakeFile) -> pa.Buffer:

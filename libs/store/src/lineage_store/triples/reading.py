@@ -14,13 +14,15 @@ import pyarrow.parquet as pq
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_store.lake.arrow import array_of, int64_of
 from lineage_store.lake.footers import read_footer
-from lineage_store.lake.opening import read_surely
+from lineage_store.lake.opening import AT_ONCE, FileOpener, read_surely
 from lineage_store.lake.table import LakeTable
 from lineage_store.triples.columns import COLUMNS, Part
 from lineage_store.triples.files import Columns, Numbers, PartFile, spans
 
 CACHE_BYTES: Final = 128 << 20
 """Memory of row groups that are kept for the next look-up."""
+FETCHED_BYTES: Final = 32 << 20
+"""Memory of row groups that are read of object storage before the first of them is used."""
 
 
 @dataclass(slots=True)
@@ -48,6 +50,7 @@ class GroupReader:
     def __init__(self, table: LakeTable) -> None:
         self.table = table
         self.counts = ReadCounts()
+        self._opener = FileOpener(table)
         self._opened: dict[str, _Opened] = {}
         self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
         self._held = 0
@@ -56,23 +59,44 @@ class GroupReader:
         """A file with its footer."""
         path = file.file.path
         if path not in self._opened:
-            self._opened[path] = read_surely(
-                self.table,
-                path,
-                lambda stream: self._open(stream, path),
-                lambda: self._open(self.table.files.open_input_file(path), path),
-            )
-            self.counts.files += 1
+            self._hold(file, self._open(file))
         return self._opened[path]
 
-    def _open(self, stream: pa.NativeFile, path: str) -> _Opened:
-        # On object storage neighbouring columns are read by one request.
-        parquet = pq.ParquetFile(
+    def open_together(self, files: Sequence[PartFile]) -> None:
+        """Open files of object storage at the same time, if each of them is read by one request; others when they are used.
+
+        Raises:
+            FileNotFoundError: one is not there any more.
+            StoreError: one is damaged, or the storage can't be read.
+        """
+        small = [file for file in files if self._opener.is_held_whole(file.file)]
+        for file, opened in zip(small, self._opener.each(self._open, small), strict=True):
+            self._hold(file, opened)
+
+    def _hold(self, file: PartFile, opened: _Opened) -> None:
+        self._opened[file.file.path] = opened
+        self.counts.files += 1
+
+    def _open(self, file: PartFile) -> _Opened:
+        path = file.file.path
+        return read_surely(
+            self.table,
+            path,
+            lambda stream: self._parsed(stream, path),
+            lambda: self._parsed(self._opener.stream(file.file), path),
+        )
+
+    def _parquet(self, stream: pa.NativeFile, metadata: pq.FileMetaData) -> pq.ParquetFile:
+        return pq.ParquetFile(
             stream,
-            metadata=read_footer(stream, path),
-            pre_buffer=not self.table.address.is_local,
+            metadata=metadata,
+            # On object storage neighbouring columns, and row groups, are read by one request.
+            pre_buffer=self._opener.is_remote,
             page_checksum_verification=True,
         )
+
+    def _parsed(self, stream: pa.NativeFile, path: str) -> _Opened:
+        parquet = self._parquet(stream, read_footer(stream, path))
         described = parquet.metadata
         groups = range(described.num_row_groups)
         is_numbered = described.schema.column(0).physical_type == "INT64"
@@ -100,9 +124,73 @@ class GroupReader:
         return read_surely(
             self.table,
             file.file.path,
-            lambda stream: work(self._open(stream, file.file.path).file),
+            lambda stream: work(self._parsed(stream, file.file.path).file),
             lambda: work(opened.file),
         )
+
+    def groups(self, file: PartFile, indices: Sequence[int]) -> Iterator[tuple[int, Columns]]:
+        """Row groups with all of their rows, in order; of large files of object storage several are read at the same time.
+
+        Raises:
+            FileNotFoundError: the file is not there any more.
+            StoreError: it is damaged, or the storage can't be read.
+            BudgetError: the query has no time left.
+        """
+        is_far = self._opener.is_remote and not self._opener.is_held_whole(file.file)
+        for some in self._batches(file, indices) if is_far else [indices]:
+            if is_far:
+                self._fetch(file, [at for at in some if (file.file.path, at) not in self._groups])
+            for index in some:
+                yield index, self.group(file, index)
+
+    def _batches(self, file: PartFile, indices: Sequence[int]) -> Iterator[list[int]]:
+        """Row groups that are in memory together."""
+        described = self.opened(file).file.metadata
+        some: list[int] = []
+        held = 0
+        for index in indices:
+            rows = described.row_group(index)
+            # Numbers are stored in fewer bytes than they have in memory.
+            size = max(rows.total_byte_size, 8 * rows.num_rows * rows.num_columns)
+            if some and held + size > FETCHED_BYTES:
+                yield some
+                some, held = [], 0
+            some.append(index)
+            held += size
+        yield some
+
+    def _fetch(self, file: PartFile, indices: Sequence[int]) -> None:
+        """Read row groups of object storage, by as many streams as there may be at once: one stream reads one part after the other."""
+        if len(indices) < 2:
+            return
+        current_budget().check()
+        opened = self.opened(file)
+        size = -(-len(indices) // AT_ONCE)
+        parts = [indices[at : at + size] for at in range(0, len(indices), size)]
+
+        def read(part: Sequence[int]) -> pa.Table:
+            def work(parquet: pq.ParquetFile) -> pa.Table:
+                return parquet.read_row_groups(
+                    list(part), columns=_stored(file, opened), use_threads=False
+                )
+
+            def first() -> pa.Table:
+                with self._opener.stream(file.file) as stream:
+                    return work(self._parquet(stream, opened.file.metadata))
+
+            return read_surely(
+                self.table,
+                file.file.path,
+                lambda stream: work(self._parsed(stream, file.file.path).file),
+                first,
+            )
+
+        for part, rows in zip(parts, self._opener.each(read, parts), strict=True):
+            at = 0
+            for index in part:
+                count = opened.file.metadata.row_group(index).num_rows
+                self._keep(file, index, rows.slice(at, count))
+                at += count
 
     def group(self, file: PartFile, index: int) -> Columns:
         """All rows of a row group.
@@ -117,21 +205,23 @@ class GroupReader:
         if at in self._groups:
             self._groups.move_to_end(at)
             return self._groups[at][0]
-        opened = self.opened(file)
-        stored = [name for name in COLUMNS[file.part] if name in opened.columns]
+        stored = _stored(file, self.opened(file))
         rows = self.read(
             file,
             lambda parquet: parquet.read_row_group(index, columns=stored, use_threads=False),
         )
+        return self._keep(file, index, rows)
+
+    def _keep(self, file: PartFile, index: int, rows: pa.Table) -> Columns:
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
-        described = opened.file.metadata.row_group(index)
+        described = self.opened(file).file.metadata.row_group(index)
         stored_columns = map(described.column, range(described.num_columns))
         self.counts.column_bytes += sum(column.total_compressed_size for column in stored_columns)
         if file.part in {Part.BACK, Part.FORWARD}:
             self.counts.triples += rows.num_rows
-        self._groups[at] = columns, rows.nbytes
+        self._groups[file.file.path, index] = columns, rows.nbytes
         self._held += rows.nbytes
         while self._held > CACHE_BYTES:
             self._held -= self._groups.popitem(last=False)[1][1]
@@ -143,6 +233,11 @@ class GroupReader:
             opened.file.close(force=True)
         self._opened.clear()
         self._groups.clear()
+
+
+def _stored(file: PartFile, opened: _Opened) -> list[str]:
+    """The columns of a part that a file has."""
+    return [name for name in COLUMNS[file.part] if name in opened.columns]
 
 
 def _array(column: Any) -> Any:
@@ -208,8 +303,7 @@ class SortedPart:
                 continue
             some = keys[begin:stop]
             groups = np.searchsorted(self._reader.opened(file).lowest, some, "right") - 1
-            for index in sorted(set(groups.tolist())):
-                rows = self._reader.group(file, index)
+            for index, rows in self._reader.groups(file, sorted(set(groups.tolist()))):
                 at = np.searchsorted(rows[self.key], some[groups == index], "right") - 1
                 parts.append(_taken(rows, at))
         return self._joined(parts)
@@ -229,8 +323,7 @@ class SortedPart:
         parts = []
         count = 0
         for file, begins, stops in self._overlapped(firsts, lasts):
-            for index in np.flatnonzero(stops > begins).tolist():
-                rows = self._reader.group(file, index)
+            for index, rows in self._reader.groups(file, np.flatnonzero(stops > begins).tolist()):
                 some = slice(begins[index], stops[index])
                 order = rows[self.key]
                 low = np.searchsorted(order, firsts[some], "left")

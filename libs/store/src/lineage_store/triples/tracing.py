@@ -28,6 +28,10 @@ MOST_ANSWERED: Final = 1_000_000
 """Triples of an answer, and items of a question, at most, which take some 400 bytes for each."""
 MOST_ASKED: Final = 10_000_000
 """Items of a question to Spark at most: their numbers are looked up here, some 200 bytes for each."""
+USED_BY_ALL: Final = frozenset(
+    {Part.KEYS, Part.ITEMS, Part.OPS, Part.SETS, Part.ROOTS, Part.MEMBERS}
+)
+"""Parts that each trace reads, whatever its direction and method."""
 RETRIES: Final = 3
 AUTO_ROWS: Final = 4 * GROUP_ROWS
 """A component of no more triples is read at once: recursion reads as many row groups after some steps."""
@@ -163,6 +167,11 @@ class Reading:
         self.name = name
         self.files = store.indexed_files(name)
         self.reader = store.reader()
+        try:
+            self.reader.open_together([file for file in self.files if file.part in USED_BY_ALL])
+        except BaseException:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Close what is open."""

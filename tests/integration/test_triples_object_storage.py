@@ -1,0 +1,125 @@
+"""Triples on object storage: a server that stands in for S3 counts what is asked of it, and refuses; answers are those of a folder."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from pyarrow import fs
+
+from lineage_store.lake import opening
+from lineage_store.triples import files, reading
+from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.tracing import Method, TripleTrace, trace
+from tests.support.object_storage import BUCKET, Fault, ObjectStorage, object_storage
+from tests.support.triple_files import written
+
+pytestmark = pytest.mark.integration
+
+ITEMS = 400
+TRACED = "140"
+
+
+@pytest.fixture(scope="module")
+def storage() -> Iterator[ObjectStorage]:
+    with object_storage() as server, pytest.MonkeyPatch.context() as patch:
+        for name, value in server.settings.items():
+            patch.setenv(name, value)
+        patch.setattr(files, "GROUP_ROWS", 16)
+        yield server
+
+
+def filled(url: str, folder: Path) -> TripleStore:
+    """A tree whose items are named at random, and a segment that goes on from it."""
+    draw = np.random.default_rng(4)
+    name = draw.permutation(ITEMS)
+    src, dst = name[draw.integers(0, np.arange(1, ITEMS))], name[1:]
+    tree = written(folder / "tree.parquet", src=src, dst=dst, op=["x"] * len(src))
+    more = written(folder / "more.parquet", src=[int(name[-1]), 7], dst=[ITEMS, 9], op=["y", "y"])
+    store = TripleStore(url, create=True)
+    for path in (tree, more):
+        store.add("set", [path])
+        store.index("set")
+    return store
+
+
+@pytest.fixture(scope="module")
+def url(storage: ObjectStorage, tmp_path_factory: pytest.TempPathFactory) -> str:
+    """A lake on object storage that has the data set."""
+    address = f"lake:s3://{BUCKET}/{tmp_path_factory.mktemp('far').name}/lake"
+    filled(address, tmp_path_factory.mktemp("sources"))
+    return address
+
+
+@pytest.fixture(scope="module")
+def near(storage: ObjectStorage, tmp_path_factory: pytest.TempPathFactory) -> TripleStore:
+    """The same in a folder of this machine."""
+    return filled(f"lake:{tmp_path_factory.mktemp('near')}/lake", tmp_path_factory.mktemp("near"))
+
+
+def same(found: TripleTrace, expected: TripleTrace) -> bool:
+    """Whether two answers have the same triples, of which they have some, and were found by reading as many row groups."""
+    return (
+        bool(expected.triples)
+        and (found.items, found.triples) == (expected.items, expected.triples)
+        and (found.read.groups, found.read.triples) == (expected.read.groups, expected.read.triples)
+    )
+
+
+@pytest.mark.parametrize("method", list(Method))
+def test_small_files_are_read_by_one_request_each(
+    storage: ObjectStorage, url: str, near: TripleStore, method: Method
+) -> None:
+    for is_back in (True, False):
+        store = TripleStore(url)
+        storage.meet(2)
+        found = trace(store, "set", TRACED, is_back=is_back, method=method)
+        asked = storage.requests()
+        assert same(found, trace(near, "set", TRACED, is_back=is_back, method=method))
+        assert asked.counts["HEAD"] == found.read.files
+        # Beside them it is looked for a newer version.
+        assert asked.counts["GET"] <= found.read.files + 2
+        # Those that each trace needs.
+        assert asked.at_once >= 2
+
+
+@pytest.mark.parametrize("fetched_bytes", [1 << 20, 4_000])
+def test_parts_of_large_files_are_read_at_the_same_time(
+    storage: ObjectStorage,
+    url: str,
+    near: TripleStore,
+    monkeypatch: pytest.MonkeyPatch,
+    fetched_bytes: int,
+) -> None:
+    monkeypatch.setattr(opening, "WHOLE_BYTES", 0)
+    monkeypatch.setattr(reading, "FETCHED_BYTES", fetched_bytes)
+    for method in Method:
+        store = TripleStore(url)
+        storage.requests()
+        found = trace(store, "set", TRACED, is_back=True, method=method)
+        asked = storage.requests()
+        assert same(found, trace(near, "set", TRACED, is_back=True, method=method))
+        assert asked.counts["GET"] > found.read.files
+        assert method is not Method.CCPROV or asked.at_once >= 2
+
+
+def test_storage_that_refuses_for_a_while_changes_no_answer(
+    storage: ObjectStorage, url: str, near: TripleStore
+) -> None:
+    store = TripleStore(url)
+    storage.fail(Fault("GET", "/back.", times=2), Fault("HEAD", "/items."))
+    found = trace(store, "set", TRACED, is_back=True)
+    assert same(found, trace(near, "set", TRACED, is_back=True))
+    assert storage.requests().faults_left == 0
+
+
+def test_data_sets_are_listed_and_removed(storage: ObjectStorage, tmp_path: Path) -> None:
+    store = filled(f"lake:s3://{BUCKET}/removed/lake", tmp_path)
+    (listed,) = store.data_sets()
+    assert (listed.rows, listed.sources, listed.is_indexed) == (ITEMS + 1, 2, True)
+    store.remove("set")
+    assert store.data_sets() == []
+    left = store.table.files.get_file_info(fs.FileSelector("", recursive=True))
+    assert not [info for info in left if info.path.endswith(".parquet")]
