@@ -83,6 +83,9 @@ def test_small_files_are_read_by_one_request_each(
         assert asked.counts["GET"] <= found.read.files + 2
         # Those that each trace needs.
         assert asked.at_once >= 2
+        again = trace(store, "set", TRACED, is_back=is_back, method=method)
+        assert again.triples == found.triples
+        assert "HEAD" not in storage.requests().counts
 
 
 @pytest.mark.parametrize("fetched_bytes", [1 << 20, 4_000])

@@ -10,7 +10,10 @@ from typing import Any
 import httpx
 import pytest
 
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.served_triples import ServedTriples
 from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.tracing import trace
 from lineage_store.url import open_store
 from tests.support.api_server import readers, serving
 
@@ -55,6 +58,7 @@ def test_data_sets_are_listed(client: httpx.Client) -> None:
         ("a set/1", 3, True),
         ("waits", 3, False),
     ]
+    assert [one["damaged"] for one in listed] == ["", ""]
 
 
 @pytest.mark.parametrize("method", ["rq", "ccprov", "csprov", "auto"])
@@ -128,6 +132,20 @@ def test_callers_who_are_granted_some_applications_are_refused(folder: Path) -> 
     headers = {"Authorization": f"Bearer {secrets['reads']}"}
     with serving(f"lake:{folder}/lake", **given) as address:
         assert httpx.get(f"{address}/v1/triples", headers=headers).status_code == 403
+
+
+def test_triples_are_opened_once_and_as_soon_as_there_are_some(tmp_path: Path) -> None:
+    url, path = f"lake:{tmp_path}/lake", tmp_path / "a.csv"
+    served = ServedTriples(url)
+    with pytest.raises(ProblemError, match="there are no triples at"):
+        served.opened()
+    for at in range(3):
+        path.write_text(f"src,dst,op\n{at},{at + 1},x\n")
+        store = TripleStore(url, create=True)
+        store.add("set", [path])
+        store.index("set")
+        assert len(trace(served.opened(), "set", f"{at + 1}", is_back=True).triples) == at + 1
+        assert served.opened() is served.opened()
 
 
 def test_a_server_without_a_lake_has_none(tmp_path: Path) -> None:

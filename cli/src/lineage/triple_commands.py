@@ -134,11 +134,14 @@ def list_data_sets(
         return
     table = table_of("name", "files", "rows", "bytes", "indexed")
     for one in listed:
-        indexed = "yes" if one.is_indexed else "no"
+        indexed = "damaged" if one.damaged else "yes" if one.is_indexed else "no"
         table.add_row(
             one.name, f"{one.sources:,}", f"{one.rows:,}", f"{one.stored_bytes:,}", indexed
         )
     console().print(table)
+    for one in listed:
+        if one.damaged:
+            echo(f"lineage: {one.name} is damaged: {one.damaged}", err=True)
 
 
 @app.command("rm")

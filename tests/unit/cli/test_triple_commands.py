@@ -91,6 +91,17 @@ def test_an_index_is_made_again_as_a_whole() -> None:
     assert as_json("index", "set") is None
 
 
+def test_a_data_set_whose_sources_are_lost_is_listed(tmp_path: Path) -> None:
+    triples("import", "a.csv", "--as", "set")
+    (lost,) = (tmp_path / "lake.triples").rglob("source.*.parquet")
+    lost.unlink()
+    listed = triples("list")
+    assert "damaged" in listed.stdout
+    assert f"is damaged: {lost.parent.name}/{lost.name} of the lake is missing" in listed.stderr
+    assert triples("rm", lost.parent.name).exit_code == 0
+    assert as_json("list") == []
+
+
 def test_several_items_are_one_question() -> None:
     triples("import", "a.csv", "more.tsv", "--as", "set")
     Path("items.csv").write_text("item\nd\nb\n")

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 import tracemalloc
 from collections import defaultdict
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import DamagedError, StoreError, StoreUnavailableError
-from lineage_store.triples import numbering, tracing
+from lineage_store.triples import numbering, tracing, updating
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.indexing import Graph, whole_index
 from lineage_store.triples.numbering import (
@@ -117,11 +120,110 @@ def test_a_footer_that_changed_is_never_parsed(
         # In the name of the program that wrote it.
         data[-16] ^= 1
         path.write_bytes(data)
+    # What it has read before is in memory.
+    assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+    fresh = TripleStore(f"lake:{tmp_path}/lake")
     if is_older:
-        assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+        assert trace(fresh, "set", "4", is_back=True).items == [1, 2, 3]
     else:
         with pytest.raises(DamagedError, match="footer has other bytes"):
-            trace(store, "set", "4", is_back=True)
+            trace(fresh, "set", "4", is_back=True)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-7])
+
+
+def _changed(path: Path) -> None:
+    """A bit of the last page of its first column."""
+    column = pq.read_metadata(path).row_group(0).column(0)
+    first = column.dictionary_page_offset or column.data_page_offset
+    data = bytearray(path.read_bytes())
+    data[first + column.total_compressed_size - 1] ^= 4
+    path.write_bytes(data)
+
+
+OF_TRIPLES = {"forward", "items", "node_of", "nodes", "ops"}
+"""Parts that all others are made of again."""
+NOT_BACKWARD = {"children", "counts", "forward", "node_of", "nodes"}
+
+
+@pytest.mark.parametrize("damage", [_cut, _changed, Path.unlink])
+def test_a_damaged_file_is_named_with_the_way_out(
+    store: TripleStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    damage: Callable[[Path], None],
+) -> None:
+    """Whichever it is: an answer is right, or refused; and what is said to help does."""
+    # What is added is a segment of its own.
+    monkeypatch.setattr(updating, "TAKEN_IN", 0)
+    tree = written(
+        tmp_path / "a.parquet", src=[1, 2, 2, 7], dst=[2, 3, 4, 8], op=["a", "b", "a", "c"]
+    )
+    nodes = written(tmp_path / "a.nodes", item=[1, 2, 3, 4], node=["n", "m", "o", "o"])
+    more = written(tmp_path / "b.parquet", src=[4, 7], dst=[5, 3], op=["a", "a"])
+    known = written(tmp_path / "b.nodes", item=[7], node=["n"])
+    for sources in ([tree], [nodes]), ([more], [known]):
+        store.add("set", *sources)
+        store.index("set", set_items=1)
+    expected = trace(store, "set", "3", is_back=True).triples
+    assert len(expected) == 3
+    # Of the first segment, where both have the part.
+    files = sorted(store.files("set"), key=lambda file: file.digest, reverse=True)
+    parts = {str(file.part): file.file.path for file in files}
+    assert len(parts) == 14
+    for part, path in parts.items():
+        if part == "source":
+            continue
+        place = tmp_path / f"{part}.triples"
+        shutil.copytree(tmp_path / "lake.triples", place)
+        damage(place / path)
+        copy = TripleStore(f"lake:{tmp_path}/{part}")
+        refused = []
+        for method in Method:
+            try:
+                assert trace(copy, "set", "3", is_back=True, method=method).triples == expected
+            except DamagedError as error:
+                refused.append(str(error))
+        assert refused or part in NOT_BACKWARD
+        for said in refused:
+            assert f"{part}." in said
+            assert "`lineage triples index set --whole`" in said
+        said = ""
+        try:
+            copy.index("set", is_whole=True)
+        except DamagedError as error:
+            said = str(error)
+        # A column that nothing reads may be damaged.
+        assert bool(said) is (part in OF_TRIPLES) or damage is _changed
+        if said:
+            assert part in OF_TRIPLES
+            assert said.endswith(
+                "; put the file back, of a copy, or remove the data set and import it again: `lineage triples rm set`"
+            )
+            shutil.copy(tmp_path / "lake.triples" / path, place / path)
+            copy = TripleStore(f"lake:{tmp_path}/{part}")
+        assert trace(copy, "set", "3", is_back=True).triples == expected
+
+
+def test_a_data_set_whose_sources_are_lost_is_listed_and_removed(
+    store: TripleStore, tmp_path: Path
+) -> None:
+    for name in ("other", "set"):
+        store.add(name, [chain(tmp_path / "chain.parquet")])
+        store.index(name)
+    (lost,) = (file.file.path for file in store.files("set") if file.part == "source")
+    (tmp_path / "lake.triples" / lost).unlink()
+    listed = {one.name: one for one in store.data_sets()}
+    assert listed["other"].damaged == ""
+    folder = lost.partition("/")[0]
+    assert (listed[folder].rows, listed[folder].sources) == (0, 1)
+    assert listed[folder].damaged == f"{lost} of the lake is missing"
+    # Answers need nothing of it.
+    assert trace(store, "set", "4", is_back=True).items == [1, 2, 3]
+    store.remove(folder)
+    assert [one.name for one in store.data_sets()] == ["other"]
 
 
 def test_integers_and_texts_do_not_mix(store: TripleStore, tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ from lineage_query_api.routes import (
 from lineage_query_api.routes.answers import FRAMED
 from lineage_query_api.row_following import RowsFollowed
 from lineage_query_api.scopes import Scopes
+from lineage_query_api.served_triples import ServedTriples
 from lineage_query_api.settings import QueryApiSettings, read_redis_settings
 from lineage_service.metrics import new_registry
 from lineage_store.errors import StoreError
@@ -135,6 +136,7 @@ def create_app(
     app.state.array_questions = array_questions
     app.state.rows_followed = RowsFollowed()
     app.state.records_watched = RecordsWatched()
+    app.state.served_triples = ServedTriples(settings.store)
     app.state.bounds = Bounds(
         request_s=settings.api_request_s,
         answer_s=settings.api_stream_s,

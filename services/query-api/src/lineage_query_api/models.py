@@ -716,6 +716,9 @@ class TripleDataSet(FrozenModel):
     is_indexed: bool = Field(
         description="false: something waits to be indexed, so there are no traces"
     )
+    damaged: str = Field(
+        description="which files that say of its sources are damaged, so that these are not all counted; empty: none"
+    )
 
 
 class TripleDataSets(FrozenModel):

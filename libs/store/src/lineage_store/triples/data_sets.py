@@ -8,8 +8,16 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_store.errors import StoreError, TriplesNotFoundError, TriplesWaitError
+import pyarrow as pa
+
+from lineage_store.errors import (
+    DamagedError,
+    StoreError,
+    TriplesNotFoundError,
+    TriplesWaitError,
+)
 from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
+from lineage_store.lake.file_names import key_in
 from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError, is_lake_there
 from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
@@ -18,7 +26,7 @@ from lineage_store.triples.indexing import Counts
 from lineage_store.triples.leftovers import remove_leftovers
 from lineage_store.triples.loading import is_of_items, read_rows_of
 from lineage_store.triples.partitioning import SET_ITEMS
-from lineage_store.triples.reading import GroupReader
+from lineage_store.triples.reading import GroupReader, KeptFiles
 from lineage_store.triples.sources import NODE, TRIPLE, digest_of, read_rows
 from lineage_store.triples.updating import update_index
 
@@ -34,17 +42,22 @@ class Imported:
 
 @dataclass(frozen=True, slots=True)
 class DataSet:
-    """A data set. ``stored_bytes``: of all its files; ``is_indexed``: whether nothing waits to be indexed."""
+    """A data set. ``stored_bytes``: of all its files; ``is_indexed``: whether nothing waits to be indexed.
+
+    ``damaged``: what is wrong with what is known of its sources, which are not all counted then; empty: nothing. Without any of them
+    its folder stands for its name.
+    """
 
     name: str
     sources: int
     rows: int
     stored_bytes: int
     is_indexed: bool
+    damaged: str = ""
 
 
 class TripleStore:
-    """The data sets beside a lake, in a table of their own: `LAKE.triples`.
+    """The data sets beside a lake, in a table of their own: `LAKE.triples`. May be shared by threads.
 
     Args:
         url: ``lake:PLACE``, or a database with a lake behind it.
@@ -65,6 +78,7 @@ class TripleStore:
                 f"there are no triples at {address.location}; `lineage --store {url} triples import FILE --as NAME` brings some"
             )
         self.table = LakeTable(address, create=create, form=TRIPLES)
+        self._kept = KeptFiles(self.table)
 
     def files(self, name: str, *, newest: bool = True) -> list[PartFile]:
         """The files of a data set; none if there is no such data set.
@@ -148,7 +162,11 @@ class TripleStore:
             with self._writing(name) as writer:
                 update = update_index(self.table, files, writer, set_items, is_whole=is_whole)
         except FileNotFoundError as error:
+            if self.table.holds(file.file for file in files):
+                raise damaged_index(name, f"a file is missing: {error}", is_whole) from error
             raise _changed(name) from error
+        except DamagedError as error:
+            raise damaged_index(name, error.damage, is_whole) from error
         self.table.upgrade()
         self._replace(name, writer.files, [file.file for file in update.replaced])
         return update.counts
@@ -164,10 +182,14 @@ class TripleStore:
     def remove(self, name: str) -> None:
         """Remove a data set.
 
+        Args:
+            name: its name, or its folder, as that of one is listed whose name is lost.
+
         Raises:
             StoreError: there is no such data set, or somebody else changed it meanwhile.
         """
-        files = [file.file for file in self._existing(name)]
+        files = self.table.snapshot(newest=True).files.get(key_in(name), ())
+        files = files or [file.file for file in self._existing(name)]
         self._replace(name, (), files)
         remove_leftovers(self.table)
 
@@ -181,17 +203,34 @@ class TripleStore:
         for files in self.table.snapshot(newest=True).files.values():
             parts = [PartFile.of(file) for file in files]
             sources = {file.digest: file for file in parts if file.part is Part.SOURCE}
-            rows = [read_rows_of(self.table, file) for file in sources.values()]
+            read = self._kept.opener.each(self._source, [*sources.values()])
+            rows = [one for one in read if isinstance(one, pa.Table)]
+            damage = [one for one in read if isinstance(one, str)]
+            if len(rows) + len(damage) < len(sources):
+                # Removed meanwhile.
+                continue
+            folder = files[0].path.partition("/")[0]
             listed.append(
                 DataSet(
-                    name=rows[0].column("data_set")[0].as_py(),
-                    sources=len(rows),
+                    name=rows[0].column("data_set")[0].as_py() if rows else folder,
+                    sources=len(sources),
                     rows=sum(one.column("rows")[0].as_py() for one in rows),
                     stored_bytes=sum(file.size for file in files),
                     is_indexed=not any(file.part in WAITING for file in parts),
+                    damaged="; ".join(damage),
                 )
             )
         return sorted(listed, key=lambda one: one.name)
+
+    def _source(self, file: PartFile) -> pa.Table | str | None:
+        """What is known of a source; or what is wrong with its file; None: it was removed meanwhile."""
+        try:
+            return read_rows_of(self.table, file)
+        except DamagedError as error:
+            return error.damage
+        except FileNotFoundError:
+            is_lost = self.table.holds([file.file])
+            return f"{file.file.path} of the lake is missing" if is_lost else None
 
     def _existing(self, name: str) -> list[PartFile]:
         files = self.files(name)
@@ -214,7 +253,7 @@ class TripleStore:
 
     def reader(self) -> GroupReader:
         """What reads row groups of this table."""
-        return GroupReader(self.table)
+        return GroupReader(self._kept)
 
 
 def _parts(
@@ -224,6 +263,24 @@ def _parts(
         *((path, TRIPLE, Part.WAITING) for path in triples),
         *((path, NODE, Part.WAITING_NODES) for path in nodes),
     ]
+
+
+def damaged_index(name: str, damage: str, is_whole: bool = False) -> DamagedError:
+    """The error about a file of an index that is damaged, with the way out.
+
+    Args:
+        name: of the data set.
+        damage: which file, and what is wrong with it.
+        is_whole: whether it was found as all of the index was to be made again.
+    """
+    again = (
+        ""
+        if is_whole
+        else f"`lineage triples index {name} --whole` makes the index again of its triples and items, unless these are what is damaged: then "
+    )
+    return DamagedError(
+        f"{name} is damaged: {damage}; {again}put the file back, of a copy, or remove the data set and import it again: `lineage triples rm {name}`"
+    )
 
 
 def _changed(name: str) -> StoreError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,8 @@ from lineage_store.triples.files import Columns, Numbers, PartFile, spans
 
 CACHE_BYTES: Final = 128 << 20
 """Memory of row groups that are kept for the next look-up."""
+FOOTER_BYTES: Final = 64 << 20
+"""Memory of footers, as they are stored, that are kept for the next question."""
 FETCHED_BYTES: Final = 32 << 20
 """Memory of row groups that are read of object storage before the first of them is used."""
 
@@ -37,20 +40,80 @@ class ReadCounts:
 
 
 @dataclass(frozen=True, slots=True)
-class _Opened:
-    file: pq.ParquetFile
+class Footer:
+    """The footer of a file. ``lowest`` and ``highest``: bounds of the column that orders each row group, where that is a number."""
+
+    metadata: pq.FileMetaData
     lowest: Numbers
     highest: Numbers
     columns: tuple[str, ...]
 
+    @classmethod
+    def read(cls, stream: pa.NativeFile, path: str) -> Footer:
+        """The footer of an open file.
 
-class GroupReader:
-    """Row groups of files that never change, the latest kept in memory."""
+        Raises:
+            ArrowInvalid: its bytes are others than were written, or bounds are missing.
+            OSError: the storage can't be read.
+        """
+        described = read_footer(stream, path)
+        groups = range(described.num_row_groups)
+        is_numbered = described.schema.column(0).physical_type == "INT64"
+        bounds: list[Any] = [
+            described.row_group(at).column(0).statistics for at in groups if is_numbered
+        ]
+        # Compared with None, statistics end the process.
+        if any(one is None for one in bounds):
+            raise pa.ArrowInvalid("a row group has no statistics")
+        return cls(
+            described,
+            np.array([one.min for one in bounds], dtype=np.int64),
+            np.array([one.max for one in bounds], dtype=np.int64),
+            tuple(described.schema.names),
+        )
+
+
+class KeptFiles:
+    """What is kept of the files of a table, which never change, for the next questions: footers, and on object storage small files. May be shared by threads."""
 
     def __init__(self, table: LakeTable) -> None:
         self.table = table
+        self.opener = FileOpener(table)
+        self._lock = threading.Lock()
+        self._footers: OrderedDict[str, Footer] = OrderedDict()
+        self._held = 0
+
+    def footer(self, stream: pa.NativeFile, path: str) -> Footer:
+        """The footer of an open file; raises as :meth:`Footer.read`."""
+        with self._lock:
+            kept = self._footers.get(path)
+            if kept is not None:
+                self._footers.move_to_end(path)
+                return kept
+        read = Footer.read(stream, path)
+        with self._lock:
+            if path not in self._footers:
+                self._footers[path] = read
+                self._held += read.metadata.serialized_size
+            while self._held > FOOTER_BYTES:
+                self._held -= self._footers.popitem(last=False)[1].metadata.serialized_size
+        return read
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    file: pq.ParquetFile
+    footer: Footer
+
+
+class GroupReader:
+    """Row groups of files, of one question; the latest are kept in memory."""
+
+    def __init__(self, kept: KeptFiles) -> None:
+        self.table = kept.table
         self.counts = ReadCounts()
-        self._opener = FileOpener(table)
+        self._kept = kept
+        self._opener = kept.opener
         self._opened: dict[str, _Opened] = {}
         self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
         self._held = 0
@@ -96,22 +159,8 @@ class GroupReader:
         )
 
     def _parsed(self, stream: pa.NativeFile, path: str) -> _Opened:
-        parquet = self._parquet(stream, read_footer(stream, path))
-        described = parquet.metadata
-        groups = range(described.num_row_groups)
-        is_numbered = described.schema.column(0).physical_type == "INT64"
-        bounds: list[Any] = [
-            described.row_group(at).column(0).statistics for at in groups if is_numbered
-        ]
-        # Compared with None, statistics end the process.
-        if any(one is None for one in bounds):
-            raise pa.ArrowInvalid("a row group has no statistics")
-        return _Opened(
-            parquet,
-            np.array([one.min for one in bounds], dtype=np.int64),
-            np.array([one.max for one in bounds], dtype=np.int64),
-            tuple(described.schema.names),
-        )
+        footer = self._kept.footer(stream, path)
+        return _Opened(self._parquet(stream, footer.metadata), footer)
 
     def read(self, file: PartFile, work: Callable[[pq.ParquetFile], pa.Table]) -> pa.Table:
         """What ``work`` reads of a file; it may be called twice.
@@ -145,7 +194,7 @@ class GroupReader:
 
     def _batches(self, file: PartFile, indices: Sequence[int]) -> Iterator[list[int]]:
         """Row groups that are in memory together."""
-        described = self.opened(file).file.metadata
+        described = self.opened(file).footer.metadata
         some: list[int] = []
         held = 0
         for index in indices:
@@ -176,7 +225,7 @@ class GroupReader:
 
             def first() -> pa.Table:
                 with self._opener.stream(file.file) as stream:
-                    return work(self._parquet(stream, opened.file.metadata))
+                    return work(self._parquet(stream, opened.footer.metadata))
 
             return read_surely(
                 self.table,
@@ -188,7 +237,7 @@ class GroupReader:
         for part, rows in zip(parts, self._opener.each(read, parts), strict=True):
             at = 0
             for index in part:
-                count = opened.file.metadata.row_group(index).num_rows
+                count = opened.footer.metadata.row_group(index).num_rows
                 self._keep(file, index, rows.slice(at, count))
                 at += count
 
@@ -216,7 +265,7 @@ class GroupReader:
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
-        described = self.opened(file).file.metadata.row_group(index)
+        described = self.opened(file).footer.metadata.row_group(index)
         stored_columns = map(described.column, range(described.num_columns))
         self.counts.column_bytes += sum(column.total_compressed_size for column in stored_columns)
         if file.part in {Part.BACK, Part.FORWARD}:
@@ -237,7 +286,7 @@ class GroupReader:
 
 def _stored(file: PartFile, opened: _Opened) -> list[str]:
     """The columns of a part that a file has."""
-    return [name for name in COLUMNS[file.part] if name in opened.columns]
+    return [name for name in COLUMNS[file.part] if name in opened.footer.columns]
 
 
 def _array(column: Any) -> Any:
@@ -279,7 +328,9 @@ class SortedPart:
         parts = []
         for file in self._files:
             opened = self._reader.opened(file)
-            stored = [name for name in (names or COLUMNS[self.part]) if name in opened.columns]
+            stored = [
+                name for name in (names or COLUMNS[self.part]) if name in opened.footer.columns
+            ]
             rows = self._reader.read(file, _all_of(stored))
             parts.append({name: _array(rows.column(name)) for name in stored})
         return self._joined(parts)
@@ -302,7 +353,7 @@ class SortedPart:
             if begin == stop:
                 continue
             some = keys[begin:stop]
-            groups = np.searchsorted(self._reader.opened(file).lowest, some, "right") - 1
+            groups = np.searchsorted(self._reader.opened(file).footer.lowest, some, "right") - 1
             for index, rows in self._reader.groups(file, sorted(set(groups.tolist()))):
                 at = np.searchsorted(rows[self.key], some[groups == index], "right") - 1
                 parts.append(_taken(rows, at))
@@ -348,7 +399,7 @@ class SortedPart:
         """
         files, rows = [], 0
         for file, begins, stops in self._overlapped(firsts, lasts):
-            described = self._reader.opened(file).file.metadata
+            described = self._reader.opened(file).footer.metadata
             groups = np.flatnonzero(stops > begins).tolist()
             rows += sum(described.row_group(group).num_rows for group in groups)
             if groups:
@@ -363,9 +414,9 @@ class SortedPart:
             current_budget().check()
             begin, stop = _overlapping(firsts, lasts, file.first, file.last)
             if begin < stop:
-                opened = self._reader.opened(file)
-                begins = np.searchsorted(lasts, opened.lowest, "left")
-                yield file, begins, np.searchsorted(firsts, opened.highest, "right")
+                footer = self._reader.opened(file).footer
+                begins = np.searchsorted(lasts, footer.lowest, "left")
+                yield file, begins, np.searchsorted(firsts, footer.highest, "right")
 
     def _in_order(self, parts: Sequence[Columns]) -> Columns:
         rows = self._joined(parts)

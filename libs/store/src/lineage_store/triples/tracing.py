@@ -12,10 +12,10 @@ import pyarrow as pa
 
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import TooMuchError
-from lineage_store.errors import StoreError
+from lineage_store.errors import DamagedError, StoreError
 from lineage_store.lake.arrow import array_of_texts
 from lineage_store.triples.columns import Part
-from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.data_sets import TripleStore, damaged_index
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
 from lineage_store.triples.finding import asked_numbers
 from lineage_store.triples.following import Walk, reachable, recursion
@@ -150,7 +150,9 @@ def with_reading(store: TripleStore, name: str, function: Callable[[Reading], T]
         except FileNotFoundError as error:
             # Somebody indexed it meanwhile: the next version has other files.
             if attempt == RETRIES - 1:
-                raise StoreError(f"a file of {name} is missing: {error}") from error
+                raise damaged_index(name, f"a file is missing: {error}") from error
+        except DamagedError as error:
+            raise damaged_index(name, error.damage) from error
         finally:
             reading.close()
     raise AssertionError

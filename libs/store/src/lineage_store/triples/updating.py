@@ -26,7 +26,7 @@ from lineage_store.triples.growing import Growth, grow
 from lineage_store.triples.held import HeldIndex
 from lineage_store.triples.indexing import Counts, Graph, differs_from_former, whole_index
 from lineage_store.triples.loading import check_items, load_graph
-from lineage_store.triples.reading import GroupReader
+from lineage_store.triples.reading import GroupReader, KeptFiles
 
 TAKEN_IN: Final = 2
 """A segment is taken in that has at most so many times the items and triples of the new one."""
@@ -67,7 +67,7 @@ def update_index(
     waiting = [file for file in files if file.part in WAITING]
     # What earlier versions made has no counts.
     if not is_whole and any(file.part is Part.COUNTS for file in held):
-        reader = GroupReader(table)
+        reader = GroupReader(KeptFiles(table))
         try:
             index, graph = HeldIndex(reader, held), load_graph(table, waiting).distinct()
             if _is_less(index, graph):

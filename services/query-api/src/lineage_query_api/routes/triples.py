@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from http import HTTPStatus
 from typing import IO, Annotated, TypeAlias, cast
 
-from fastapi import APIRouter, Query
+from fastapi import APIRouter, Query, Request
 from fastapi.responses import StreamingResponse
 
 from lineage_query.exports import format_of
@@ -26,10 +26,8 @@ from lineage_query_api.models import (
     TripleTraceModel,
 )
 from lineage_query_api.routes.exports import IN_MEMORY, parts_of
+from lineage_query_api.served_triples import ServedTriples
 from lineage_store.errors import TriplesNotFoundError, TriplesWaitError
-from lineage_store.lake.address import is_lake
-from lineage_store.tiers.address import read_tiers
-from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, TripleTrace, trace
 
 router = APIRouter(prefix="/v1", tags=["triples"])
@@ -47,17 +45,18 @@ MethodText: TypeAlias = Annotated[
 
 
 @router.get("/triples")
-def list_triples(callers: AllRows) -> TripleDataSets:
+def list_triples(request: Request, callers: AllRows) -> TripleDataSets:
     """Data sets of triples that programs of others gave."""
     lineages, _ = callers
     with lineages.turn():
-        listed = _store(lineages).data_sets()
+        listed = _served(request).opened().data_sets()
     items = [TripleDataSet.model_validate(one, from_attributes=True) for one in listed]
     return TripleDataSets(items=items)
 
 
 @router.get("/triples/trace")
 def trace_triples(
+    request: Request,
     callers: AllRows,
     data_set: DataSetName,
     item: ItemText,
@@ -69,7 +68,7 @@ def trace_triples(
 ) -> TripleTraceModel:
     """What an item of triples was derived from, or what was derived from it: as `lineage triples back --json`."""
     lineages, _ = callers
-    traced = _traced(lineages, data_set, item, direction, method)
+    traced = _traced(_served(request), lineages, data_set, item, direction, method)
     return TripleTraceModel(
         data_set=data_set,
         direction=direction,
@@ -89,6 +88,7 @@ def trace_triples(
 
 @router.get("/triples/export", response_class=StreamingResponse)
 def export_triple_trace(
+    request: Request,
     callers: AllRows,
     data_set: DataSetName,
     item: ItemText,
@@ -99,7 +99,7 @@ def export_triple_trace(
     """A trace of triples as CSV, Arrow, Parquet, PROV-JSON, GraphML or Mermaid."""
     lineages, _ = callers
     lineages.allow_stream()
-    traced = _traced(lineages, data_set, item, direction, method)
+    traced = _traced(_served(request), lineages, data_set, item, direction, method)
     lineages.check_listed(len(traced.triples), "export from the store itself")
     chosen = format_of(format_name)
     with lineages.turn(), ExitStack() as open_files:
@@ -111,11 +111,16 @@ def export_triple_trace(
     return StreamingResponse(parts_of(file), media_type=chosen.media_type, headers=headers)
 
 
+def _served(request: Request) -> ServedTriples:
+    served: ServedTriples = request.app.state.served_triples
+    return served
+
+
 def _traced(
-    lineages: Lineages, data_set: str, item: str, direction: str, method: str
+    served: ServedTriples, lineages: Lineages, data_set: str, item: str, direction: str, method: str
 ) -> TripleTrace:
     with lineages.turn():
-        store = _store(lineages)
+        store = served.opened()
         try:
             return trace(
                 store, data_set, item, is_back=direction == "backward", method=Method(method)
@@ -124,19 +129,3 @@ def _traced(
             raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
         except TriplesWaitError as error:
             raise ProblemError(HTTPStatus.UNPROCESSABLE_ENTITY, str(error)) from error
-
-
-def _store(lineages: Lineages) -> TripleStore:
-    url = lineages.settings.store
-    tiers = read_tiers(url)
-    lake = url if tiers is None else tiers.cold
-    if is_lake(lake):
-        try:
-            return TripleStore(lake)
-        except TriplesNotFoundError as error:
-            raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
-    raise ProblemError(
-        HTTPStatus.NOT_FOUND,
-        "this server has no lake, so there are no triples",
-        hint="the operator sets LINEAGE_STORE to a lake, or to a database with one behind it",
-    )

@@ -3031,6 +3031,11 @@ export interface components {
        * @description false: something waits to be indexed, so there are no traces
        */
       is_indexed: boolean;
+      /**
+       * Damaged
+       * @description which files that say of its sources are damaged, so that these are not all counted; empty: none
+       */
+      damaged: string;
     };
     /** TripleDataSets */
     TripleDataSets: {

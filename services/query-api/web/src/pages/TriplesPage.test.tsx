@@ -8,7 +8,7 @@ import { json, show } from '../testing/pages';
 afterEach(() => vi.unstubAllGlobals());
 
 const SETS = {
-  items: [{ name: 'letters', sources: 1, rows: 5, stored_bytes: 9, is_indexed: true }],
+  items: [{ name: 'letters', sources: 1, rows: 5, stored_bytes: 9, is_indexed: true, damaged: '' }],
 };
 const TRACE: TripleTrace = {
   data_set: 'letters',

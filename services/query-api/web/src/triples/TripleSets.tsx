@@ -16,13 +16,14 @@ export function TripleSets(): ReactNode {
         Triples <span className="chip-count">{count(listed.length)}</span>
       </h2>
       <ul className="plain-rows">
-        {listed.map(({ name, rows, is_indexed: isIndexed }) => (
+        {listed.map(({ name, rows, is_indexed: isIndexed, damaged }) => (
           <li key={name}>
             <Link to="/triples" search={{ data_set: name, direction: 'backward' }}>
               {name}
             </Link>{' '}
             <span className="faint">
               {count(rows)} rows imported{isIndexed ? '' : ', not indexed yet'}
+              {damaged && `, damaged: ${damaged}`}
             </span>
           </li>
         ))}

@@ -1,0 +1,49 @@
+"""The triples beside the lake of a server."""
+
+from __future__ import annotations
+
+import threading
+from http import HTTPStatus
+
+from lineage_query_api.errors import ProblemError
+from lineage_store.errors import TriplesNotFoundError
+from lineage_store.lake.address import is_lake
+from lineage_store.tiers.address import read_tiers
+from lineage_store.triples.data_sets import TripleStore
+
+
+class ServedTriples:
+    """Data sets of triples, opened by the first question, so that the next ones find footers read. May be shared by threads.
+
+    Args:
+        url: of the server's store.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._lock = threading.Lock()
+        self._opened: TripleStore | None = None
+
+    def opened(self) -> TripleStore:
+        """The data sets.
+
+        Raises:
+            ProblemError: 404, there is no lake, or it has no triples.
+            StoreError: the storage can't be read.
+        """
+        tiers = read_tiers(self._url)
+        lake = self._url if tiers is None else tiers.cold
+        if not is_lake(lake):
+            raise ProblemError(
+                HTTPStatus.NOT_FOUND,
+                "this server has no lake, so there are no triples",
+                hint="the operator sets LINEAGE_STORE to a lake, or to a database with one behind it",
+            )
+        with self._lock:
+            if self._opened is None:
+                try:
+                    self._opened = TripleStore(lake)
+                except TriplesNotFoundError as error:
+                    # The first import may make them at any time.
+                    raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
+            return self._opened
