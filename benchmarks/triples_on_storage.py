@@ -68,10 +68,9 @@ def storage_row(
                 "at_once": max(columns[2]),
                 "triples": statistics.median(columns[3]),
             }
-    requests, seconds = zip(*opened, strict=True)
     return row | {
-        "open_requests": statistics.median(requests),
-        "open_s": round(statistics.median(seconds), 3),
+        "open_requests": statistics.median(count for count, _ in opened),
+        "open_s": round(statistics.median(seconds for _, seconds in opened), 3),
         "same": same,
         "items": asked,
         "provenance": provenance(),

@@ -92,6 +92,7 @@ def _parts(rows: Sequence[Row], profiles: Sequence[str]) -> Mapping[str, Callabl
         "arrays-query-time": lambda: arrays.query_time(_of(of_arrays, "query-time")),
         "triples": lambda: triples.traces(of_triples),
         "triples-indexes": lambda: triples.indexes(of_triples),
+        "triples-grown": lambda: triples.grown(of_triples),
         "triples-by-spark": lambda: triples.by_spark(by_spark),
         "arrays-kinds": lambda: arrays.kinds(_of(of_arrays, "kinds")),
         "arrays-spatial": lambda: arrays.spatial(_of(of_arrays, "spatial")),

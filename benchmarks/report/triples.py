@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from math import log
 from typing import Any
 
 from benchmarks.report.rows import Row
@@ -15,6 +16,8 @@ CLASSES = {
 }
 PUBLISHED_S = {"SC-SL": 0.4, "LC-SL": 0.8, "LC-LL": 1.3}
 """CSProv's seconds by sets, on 96 cores with all in memory (arXiv 1808.08424)."""
+GROWN = (24, 48)
+"""Copies that were published and that are not measured here."""
 METHODS = ("auto", "rq", "ccprov", "csprov")
 
 
@@ -60,6 +63,37 @@ def _of_index(row: Row) -> Iterator[list[str]]:
         f"{added['index']['cpu_s']:,.1f}",
         f"{added['ratio']:.1%}",
     ]
+
+
+def grown(rows: Sequence[Row]) -> str:
+    """What more copies take if all grows as it did between the fewest and the most that were measured: a line for each number of copies."""
+    of_factor = {int(row.at("factor")): row for row in rows}
+    if len(of_factor) < 2:
+        return NO_ROWS
+    few, many = of_factor[min(of_factor)], of_factor[max(of_factor)]
+    size, times = int(many.at("factor")), int(many.at("factor")) / int(few.at("factor"))
+    titles = ("copies", "triples", *(f"cold, {label}, s" for label in CLASSES.values()))
+    paths = [f"classes.{name}.cold.median_s" for name in CLASSES]
+    paths += ["index.cpu_s", "index.peak_mib"]
+    lines = []
+    for factor in GROWN:
+        grown_by = [
+            float(many.at(path))
+            * (factor / size) ** (log(many.at(path) / few.at(path)) / log(times))
+            for path in paths
+        ]
+        seconds = [f"{value:.2f}" for value in grown_by[:-2]]
+        triples = round(many.at("edges") * factor / size)
+        lines.append(
+            [
+                str(factor),
+                f"{triples:,}",
+                *seconds,
+                f"{grown_by[-2] / 60:.0f}",
+                f"{grown_by[-1] / 1024:.1f}",
+            ]
+        )
+    return table([*titles, "index, CPU minutes", "its memory, GiB"], lines)
 
 
 def by_spark(rows: Sequence[Row]) -> str:

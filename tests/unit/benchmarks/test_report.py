@@ -276,6 +276,9 @@ def test_traces_of_triples_stand_beside_what_was_published_and_what_is_to_be_rea
     assert "| 200, at 9 | yes |" in next(
         line for line in lines if "97 million items and triples, memory" in line
     )
+    assert "| 24 | 53 | 0.18 | 0.18 | 0.18 | 2 | 0.9 |" in triples.grown(rows)
+    assert "| 48 | 107 | 0.20 |" in triples.grown(rows)
+    assert triples.grown(rows[1:]) == NO_ROWS
     of_one = [line for line in of_targets(rows[1:], LAKE).splitlines() if "97 million" in line]
     assert of_one
     assert all("not measured" in line for line in of_one)

@@ -188,9 +188,8 @@ class TripleStore:
         Raises:
             StoreError: there is no such data set, or somebody else changed it meanwhile.
         """
-        files = self.table.snapshot(newest=True).files.get(key_in(name), ())
-        files = files or [file.file for file in self._existing(name)]
-        self._replace(name, (), files)
+        of_folder = self.table.snapshot(newest=True).files.get(key_in(name), ())
+        self._replace(name, (), of_folder or [file.file for file in self._existing(name)])
         remove_leftovers(self.table)
 
     def data_sets(self) -> list[DataSet]:
