@@ -74,9 +74,9 @@ def test_bad_files_are_refused_and_nothing_is_kept(
 
 
 def test_what_is_no_parquet_is_refused(store: TripleStore, tmp_path: Path) -> None:
-    (tmp_path / "no.parquet").write_text("nothing")
-    with pytest.raises(StoreError, match="can't read"):
-        store.add("set", [tmp_path / "no.parquet"])
+    (tmp_path / "no.txt").write_text("nothing")
+    with pytest.raises(StoreError, match=r"no.txt as Parquet, .* in none of .csv, .tsv, .json, "):
+        store.add("set", [tmp_path / "no.txt"])
     with pytest.raises(StoreError, match="can't read"):
         store.add("set", [tmp_path / "missing.parquet"])
 

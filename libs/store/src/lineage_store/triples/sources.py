@@ -135,11 +135,21 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         ) as reader:
             yield from reader
         return
-    with pq.ParquetFile(path) as parquet:
+    with _parquet(path) as parquet:
         missing = [name for name in names if name not in parquet.schema_arrow.names]
         if missing:
             raise StoreError(f"{path} has no column {missing[0]!r}; it needs {', '.join(names)}")
         yield from parquet.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
+
+
+def _parquet(path: Path) -> pq.ParquetFile:
+    try:
+        return pq.ParquetFile(path)
+    except pa.ArrowInvalid as error:
+        known = ", ".join((".csv", ".tsv", *JSON))
+        raise StoreError(
+            f"can't read {path} as Parquet, as files are read whose names end in none of {known}: {error}"
+        ) from error
 
 
 def _bounded_batches(
