@@ -234,7 +234,7 @@ class Intervals(Side):
 
     def touching(self, cells: Cells) -> I64:
         codes = self._curve.codes.reshape(-1)[cells.positions()]
-        found = [self._owner[runs] for runs, _ in self._index.holding(codes[:, None])]
+        found = [self._owner[runs] for runs, _ in self._index.near(codes[:, None]).holding()]
         return sorted_unique(np.concatenate([np.empty(0, np.int64), *found]))
 
     def of(self, numbers: I64) -> Cells:

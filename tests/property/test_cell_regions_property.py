@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from benchmarks.arrays.paper_stores import PaperStore
-from lineage_arrays import Cells
+from lineage_arrays import Cells, boxes
 from lineage_arrays.operators import (
     Encoding,
     Mode,
@@ -23,6 +23,7 @@ from lineage_arrays.operators import (
     Orientation,
     Regions,
     Strategy,
+    region_index,
 )
 from lineage_arrays.operators.encodings import PairStore, PayloadStore, RangeStore
 
@@ -161,6 +162,64 @@ def test_stores_are_a_search_of_all_pairs(
             assert store.backward(Cells.at(target, some)).positions().tolist() == sorted(back)
             assert store.forward(Cells.at(source, others)).positions().tolist() == sorted(forth)
     assert all(store.nbytes == sum(map(len, store.packed())) for store in stores)
+
+
+LOOKUPS = {
+    "each box with each cell": (1 << 20, 1 << 22),
+    "cells are counted": (-1, 1 << 22),
+    "cells are read": (-1, 0),
+}
+"""Comparisons from which on boxes are not compared with cells one by one, and cells of a window in which they are counted."""
+
+
+@pytest.mark.parametrize("lookup", LOOKUPS)
+@settings(max_examples=40)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_regions_of_any_sizes_are_found_in_each_way(
+    lookup: str, data: st.DataObject, seed: int
+) -> None:
+    """Against masks: boxes of all sizes up to the array's, and regions that lack cells of theirs."""
+    shape = tuple(data.draw(st.lists(st.integers(1, 40), min_size=1, max_size=3)))
+    random = np.random.default_rng(seed)
+    count, share = data.draw(st.integers(1, 30)), data.draw(st.sampled_from((1.0, 0.6)))
+    masks = np.zeros((count, *shape), np.bool_)
+    for mask in masks:
+        ends = [sorted(random.integers(0, length, 2)) for length in shape]
+        box = mask[tuple(slice(first, last + 1) for first, last in ends)]
+        box[...] = random.random(box.shape) < share
+    regions = one_by_one(shape, [np.flatnonzero(mask).tolist() for mask in masks])
+    rows = masks.reshape(count, -1)
+    asked = [random.integers(0, rows.shape[1], data.draw(st.integers(1, 6)))]
+    near = np.zeros(shape, np.bool_)
+    near[tuple(slice(at, at + 7) for at in (random.integers(0, length) for length in shape))] = True
+    asked.append(np.flatnonzero(near))
+    chunk, counted = LOOKUPS[lookup]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(region_index, "CHUNK", chunk)
+        patch.setattr(boxes, "COUNTED_MAX", counted)
+        index = region_index.ByBox(regions)
+        for positions in asked:
+            cells = Cells.at(shape, positions)
+            wanted = np.flatnonzero(rows[:, positions].any(axis=1)).tolist()
+            assert regions.touching(cells).tolist() == wanted
+            if cells.count < count:
+                assert index.touching(cells).tolist() == wanted
+
+
+@settings(max_examples=40)
+@given(data=st.data(), seed=st.integers(0, 2**32 - 1))
+def test_cells_are_counted_in_boxes_wherever_these_lie(data: st.DataObject, seed: int) -> None:
+    shape = tuple(data.draw(st.lists(st.integers(1, 8), min_size=1, max_size=3)))
+    random = np.random.default_rng(seed)
+    positions = random.integers(0, math.prod(shape), data.draw(st.integers(1, 9)))
+    cells = Cells.at(shape, positions)
+    low = np.stack([random.integers(0, length, 20) for length in shape], axis=1)
+    high = np.stack([random.integers(first, length) for first, length in zip(low.T, shape, strict=True)], axis=1)  # fmt: skip
+    mask = cells.mask()
+    assert boxes.Window.around(cells).counts(low, high).tolist() == [
+        np.count_nonzero(mask[tuple(map(slice, first, last + 1))])
+        for first, last in zip(low, high, strict=True)
+    ]
 
 
 @pytest.mark.parametrize("count", [1_000, pytest.param(30_000, marks=pytest.mark.long)])

@@ -1,9 +1,11 @@
-"""Unions of boxes of cells."""
+"""Unions of boxes of cells, and how many of some cells lie in boxes."""
 
 from __future__ import annotations
 
 import itertools
 import math
+import sys
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,6 +14,8 @@ from lineage_core.contract.runs import spread
 
 ENUMERATED = 4
 """Boxes of fewer cells together than one in so many of the array are written out cell by cell."""
+COUNTED_MAX = 1 << 22
+"""Cells of a box in which cells are counted: 8 bytes each."""
 
 
 def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
@@ -26,15 +30,26 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
         The cells. The cost is that of the boxes' cells, or of the array's, whichever is less.
     """
     lengths = high - low + 1
+    size = math.prod(shape)
+    if shape and len(low) and bool((lengths == 1).all()):
+        return Cells.within(shape, _positions(shape, low))
     some = (lengths > 0).all(axis=1)
     low, high, lengths = low[some], high[some], lengths[some]
-    size = math.prod(shape)
     if not len(low) or not size:
         return Cells.empty(shape)
     # A float: a sum of products that would pass 2**63 is only compared.
     if float(np.prod(lengths.astype(np.float64), axis=1).sum()) * ENUMERATED <= size + 65_536:
         return Cells.within(shape, written_out(shape, low, lengths))
     return Cells.masked(_counted(shape, low, high) > 0)
+
+
+def _positions(shape: Shape, coordinates: I64) -> I64:
+    """Of cells of an array with axes."""
+    positions: I64 = coordinates[:, 0].copy()
+    for axis, length in enumerate(shape[1:], start=1):
+        positions *= length
+        positions += coordinates[:, axis]
+    return positions
 
 
 def written_out(shape: Shape, low: I64, lengths: I64) -> I64:
@@ -67,3 +82,37 @@ def _counted(shape: Shape, low: I64, high: I64) -> I64:
     for axis in range(len(shape)):
         np.cumsum(steps, axis=axis, out=steps)
     return steps[tuple(slice(length) for length in shape)]
+
+
+@dataclass(frozen=True)
+class Window:
+    """The box around some cells of an array with axes (inclusive corners), and how many of the cells lie in other boxes."""
+
+    cells: Cells
+    low: I64
+    high: I64
+
+    @classmethod
+    def around(cls, cells: Cells) -> Window:
+        """Take one cell or more."""
+        coordinates = cells.coordinates()
+        return cls(cells, coordinates.min(axis=0), coordinates.max(axis=0))
+
+    def cost(self, boxes: int) -> int:
+        """How many numbers :meth:`counts` looks at for so many boxes; of too large a window more than there can be."""
+        size = math.prod((self.high - self.low + 2).tolist())
+        return size + (boxes << len(self.low)) if size <= COUNTED_MAX else sys.maxsize
+
+    def counts(self, low: I64, high: I64) -> I64:
+        """How many of the cells lie in each of some boxes, none of them empty: by sums over all cells before each one."""
+        shape = tuple((self.high - self.low + 1).tolist())
+        sums = np.zeros(tuple(length + 1 for length in shape), np.int64)
+        sums[tuple((self.cells.coordinates() - self.low + 1).T)] = 1
+        for axis in range(len(shape)):
+            np.cumsum(sums, axis=axis, out=sums)
+        ends = [np.clip(end - self.low, 0, shape) for end in (low, high + 1)]
+        counts = np.zeros(len(low), np.int64)
+        for last in itertools.product((0, 1), repeat=len(shape)):
+            part = sums[tuple(ends[side][:, axis] for axis, side in enumerate(last))]
+            counts += part if (len(shape) - sum(last)) % 2 == 0 else -part
+        return counts

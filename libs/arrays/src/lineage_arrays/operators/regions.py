@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from lineage_arrays.boxes import union_of_boxes, written_out
+from lineage_arrays.boxes import Window, union_of_boxes, written_out
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import CellError
 from lineage_arrays.operators.region_columns import (
@@ -220,30 +220,46 @@ class Regions:
         return self.of(np.arange(len(self)))
 
     def touching(self, cells: Cells, numbers: I64 | None = None) -> I64:
-        """Which regions (of some) have any of some cells, in order: those whose boxes meet the box around the cells are read."""
+        """Which regions (of some) have any of some cells, in order: those whose boxes meet the box around the cells are looked at."""
         columns = self.columns
         among = np.flatnonzero(columns.lengths) if numbers is None else numbers
         if cells.is_whole or not cells:
             return among if cells else among[:0]
+        window = Window.around(cells)
+        near = among[self._near(window, among)]
+        is_other, _ = self._among_others(near)
+        boxes = near[~is_other]
+        low, high = columns.low[boxes], columns.high[boxes]
+        if window.cost(len(boxes)) > int(columns.lengths[boxes].sum()):
+            return np.concatenate([near[:0], *self._read(cells, near)])
+        hits = [boxes[window.counts(low, high) > 0], *self._read(cells, near[is_other])]
+        return np.sort(np.concatenate(hits))
+
+    def _read(self, cells: Cells, numbers: I64) -> Iterator[I64]:
+        """Which of some regions have any of some cells, part by part: all cells of the regions are looked at."""
+        if not len(numbers):
+            return
         mask = cells.mask().reshape(-1)
-        hits = [among[:0]]
-        for part in self.in_parts(among[self._near(cells, among)]):
+        for part in self.in_parts(numbers):
             owner, positions = self.written_out(part)
-            hits.append(part[sorted_unique(owner[mask[positions]])])
-        return np.concatenate(hits)
+            yield part[sorted_unique(owner[mask[positions]])]
 
-    def cells_near(self, cells: Cells) -> int:
-        """How many cells :meth:`touching` reads for some cells, of an array with axes."""
-        lengths = self.columns.lengths
-        return int(lengths[self._near(cells, np.arange(len(lengths)))].sum())
+    def looked_at(self, cells: Cells, numbers: I64) -> int:
+        """How many cells :meth:`touching` looks at, about, of some regions in an array with axes."""
+        read = int(self.columns.lengths[numbers].sum())
+        return (
+            read if len(self.columns.others) else min(read, Window.around(cells).cost(len(numbers)))
+        )
 
-    def _near(self, cells: Cells, among: I64) -> npt.NDArray[np.bool_]:
+    def _near(self, window: Window, among: I64) -> npt.NDArray[np.bool_]:
         """Which of some regions have boxes that meet the box around some cells."""
-        coordinates = cells.coordinates()
-        low, high = self.columns.low[among], self.columns.high[among]
-        meets: npt.NDArray[np.bool_] = (
-            (low <= coordinates.max(axis=0)) & (high >= coordinates.min(axis=0))
-        ).all(axis=1)
+        low, high = self.columns.low, self.columns.high
+        if len(among) < len(self):
+            low, high = low[among], high[among]
+        meets = np.ones(len(among), np.bool_)
+        # Axis by axis: to ask of all axes at once takes several times as long.
+        for axis, (first, last) in enumerate(zip(window.low, window.high, strict=True)):
+            meets &= (low[:, axis] <= last) & (high[:, axis] >= first)
         return meets
 
     def packed(self) -> list[bytes]:
