@@ -228,6 +228,50 @@ def test_a_reading_that_takes_longer_than_was_thought_ends_at_twice_a_black_box(
     assert way.took_s == pytest.approx(operator.now, abs=1)
 
 
+class Few(Shifted):
+    """Writes lineage of the first output cells alone; a payload takes 40 microseconds by a clock of its own."""
+
+    now = 0.0
+    written = 2_000
+
+    def clock(self) -> float:
+        return self.now
+
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+        (values,) = inputs
+        cells = np.arange(self.written)
+        outputs = Regions.of_rows(values.shape, cells)
+        if Mode.PAY in modes:
+            self.lwrite_many(outputs, [int(at).to_bytes(4, "little") for at in cells])
+        if Mode.FULL in modes:
+            self.lwrite_many(outputs, Regions.of_rows(values.shape, cells))
+        return values.copy()
+
+    def map_p(self, cell: Any, payload: bytes, operand: int, shapes: Shapes) -> Any:
+        self.now += 4e-5
+        return super().map_p(cell, payload, operand, shapes)
+
+
+@pytest.mark.parametrize("back", [True, False])
+def test_what_another_run_writes_is_estimated_by_what_is_kept(back: bool) -> None:
+    """An index of all cells of the array would take longer than to open the payloads, and another run writes of few."""
+    operator = Few()
+    graph, source, step = graph_of(operator)
+    version = graph.run({"values": np.zeros(400_000)}, {step: [PAY]})
+    (run,) = version.runs.values()
+    for estimator in run.estimators:
+        estimator.clock = operator.clock
+    run.times.tracing_s = dict.fromkeys((Mode.FULL, Mode.PAY), (1e-5, run.cells))
+    some = np.s_[:1_000]
+    trace = version.back(step, some, by="auto") if back else version.forward(source, step, some, by="auto")  # fmt: skip
+    (found,) = trace.cells.values()
+    assert found.positions().tolist() == list(range(1_000))
+    (way,) = trace.ways
+    assert (way.by, way.why, way.mode) == ("rerun", "reading would take longer", "full")
+    # The paper's bound, by the estimates: a reading would have ended at twice that.
+    assert way.rerun_s < 0.005 < way.read_s
+
+
 class Once(Shifted):
     """Can't run again, as it says in some way."""
 

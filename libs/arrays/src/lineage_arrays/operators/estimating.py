@@ -84,16 +84,27 @@ class Estimator:
                 return READ_S + (len(way.rows) + cells.count) * CELL_S
         return 0.0
 
-    def traced_s(self, mode: Mode, target: Shape, direction: Orientation, cells: Cells) -> float:
-        """Seconds that a question takes after a run in a mode that there was not yet: of everything as much as there may be."""
-        outputs = math.prod(target)
+    def traced_s(
+        self,
+        mode: Mode,
+        target: Shape,
+        direction: Orientation,
+        cells: Cells,
+        written: int | None = None,
+    ) -> float:
+        """Seconds that a question takes after a run in a mode that there was not yet.
+
+        ``written``: the output cells that the run writes lineage of, at most; None: nobody knows, so of everything as much as there may be.
+        """
+        outputs = math.prod(target) if written is None else written
         indexed_s = READ_S + outputs * SORTED_CELL_S
         if mode is Mode.FULL or has_own(self.operator, "mapping_p"):
             return indexed_s + cells.count * CELL_S
         if direction is Orientation.BACKWARD:
-            return indexed_s + cells.count * CALL_S
+            return indexed_s + min(cells.count, outputs) * CALL_S
         # Of all payloads, or (composite) of the few that are written.
-        return indexed_s + outputs * CALL_S / (1 if mode is Mode.PAY else 10)
+        are_few = mode is Mode.COMP and written is None
+        return indexed_s + outputs * CALL_S / (10 if are_few else 1)
 
     def _function_s(self, way: MappingFunctions, direction: Orientation, cells: Cells) -> float:
         if cells.count < TIMED_FROM:
@@ -157,6 +168,19 @@ class Estimator:
 def cells_of(regions: Regions) -> int:
     """How many cells regions have together."""
     return int(regions.columns.lengths.sum())
+
+
+def written_cells(kept: Mapping, mode: Mode) -> int | None:
+    """Of how many output cells another run in a mode writes lineage, at most, as what is kept says; None: it does not say."""
+    match kept:
+        case Choice():
+            return written_cells(kept.witness, mode)
+        case Composite():
+            # The other modes write what functions say here, too.
+            return cells_of(kept.store.outputs) if mode is Mode.COMP else None
+        case PairStore() | PayloadStore():
+            return min(cells_of(kept.outputs), math.prod(kept.target))
+    return None
 
 
 def has_own(operator: Operator, method: str) -> bool:

@@ -26,7 +26,7 @@ from lineage_arrays.mappings import Choice, Mapping
 from lineage_arrays.operators.asking import Answered, ask
 from lineage_arrays.operators.deadlines import give_up_after
 from lineage_arrays.operators.encodings import Orientation, RangeStore
-from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator
+from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator, written_cells
 from lineage_arrays.operators.operator import Mode
 from lineage_arrays.operators.strategies import (
     WRITING,
@@ -129,21 +129,15 @@ class StepRun:
             return max(self.run_s - written_s, 0.0) + given[mode]
         return self.run_s + math.prod(self.again.shapes.output) * WRITTEN_CELL_S
 
-    def rerun(
-        self, operand: int, direction: Orientation, cells: Cells, only: Mode | None = None
-    ) -> tuple[float, Mode]:
-        """The quickest re-execution of an operator that has a mode to write in, or the one in ``only``: seconds, and its mode."""
-        modes = self.modes() if only is None else (only,)
-        seconds = {mode: self._rerun_s(mode, operand, direction, cells) for mode in modes}
-        mode = min(seconds, key=lambda one: seconds[one])
-        return seconds[mode], mode
-
-    def _rerun_s(self, mode: Mode, operand: int, direction: Orientation, cells: Cells) -> float:
+    def rerun_s(
+        self, mode: Mode, operand: int, direction: Orientation, cells: Cells, kept: Mapping
+    ) -> float:
+        """Seconds that re-execution in a mode takes to answer, about. ``kept``: what is kept of the operand's lineage."""
         estimator = self.estimators[operand]
         if self.again.has_run_in(mode):
             return estimator.read_s(self.mappings_in(mode)[operand], direction, cells)
-        target = self.again.shapes.output
-        return self.tracing_s(mode) + estimator.traced_s(mode, target, direction, cells)
+        target, written = self.again.shapes.output, written_cells(kept, mode)
+        return self.tracing_s(mode) + estimator.traced_s(mode, target, direction, cells, written)
 
 
 @dataclass
@@ -205,8 +199,14 @@ class _Way:
         estimator = self.run.estimators[self.operand]
         self._read_s = estimator.read_s(self.mapping, self.direction, self.cells)
         self._kept = read_from(_kept(self.mapping), self.direction)
-        own = self.run.again.modes[0] if self._is_own_black_box else None
-        self._rerun_s, self._mode = self.run.rerun(self.operand, self.direction, self.cells, own)
+        run = self.run
+        modes = run.again.modes[:1] if self._is_own_black_box else run.modes()
+        seconds = {
+            mode: run.rerun_s(mode, self.operand, self.direction, self.cells, self._kept)
+            for mode in modes
+        }
+        self._mode = min(seconds, key=lambda mode: seconds[mode])
+        self._rerun_s = seconds[self._mode]
 
     @property
     def _is_own_black_box(self) -> bool:
