@@ -110,6 +110,82 @@ def test_regions_of_two_operands(strategies: tuple[Strategy, ...]) -> None:
     assert version.forward(table, totals, np.s_[1, 2]).cells["totals"].positions().tolist() == [1]
 
 
+class Turned(Operator):
+    """Rows from their ends, in each mode; ``calls`` counts what it is asked."""
+
+    name = "turned"
+
+    def __init__(self, entire_array: bool) -> None:
+        super().__init__()
+        self.entire_array, self.calls, self.runs = entire_array, 0, 0
+
+    def supported_modes(self) -> frozenset[Mode]:
+        return frozenset(Mode)
+
+    def run(self, *inputs: Any, modes: frozenset[Mode]) -> Any:
+        (image,) = inputs
+        self.runs += 1
+        for cell in np.ndindex(*image.shape):
+            if Mode.FULL in modes:
+                self.lwrite(cell, self._other(cell, image.shape))
+            if Mode.PAY in modes:
+                self.lwrite(cell, b"")
+        return image[:, ::-1].copy()
+
+    def _other(self, cell: Any, shape: Any) -> Any:
+        self.calls += 1
+        return (cell[0], shape[1] - 1 - cell[1])
+
+    def map_b(self, cell: Any, operand: int, shapes: Any) -> Any:
+        return self._other(cell, shapes.output)
+
+    map_f = map_b
+
+    def map_p(self, cell: Any, payload: bytes, operand: int, shapes: Any) -> Any:
+        return self._other(cell, shapes.output)
+
+
+@pytest.mark.parametrize("mode", [Mode.MAP, Mode.PAY, Mode.FULL, Mode.COMP, Mode.BLACKBOX])
+def test_whole_arrays_go_through_an_operator_that_takes_them_as_a_whole(mode: Mode) -> None:
+    asked: dict[bool, tuple[Any, ...]] = {}
+    for entire in (True, False):
+        graph, operator = OperatorGraph(), Turned(entire)
+        image = graph.source("image")
+        turned = graph.add(operator, image)
+        totals = graph.add(RowTotals(), turned, graph.source("unit"))
+        version = graph.run({"image": IMAGE, "unit": 1.0}, {turned: [Strategy(mode)]})
+        calls, runs = operator.calls, operator.runs
+        whole = version.back(totals), version.forward(image, totals)
+        if entire:
+            assert (operator.calls, operator.runs) == (calls, runs)
+        # Of a part the operator is asked, whatever it says of the whole.
+        part = version.back(turned, np.s_[1, :2]), version.forward(image, turned, np.s_[1, :2])
+        asked[entire] = tuple(
+            (trace.cells, trace.exact, trace.complete) for trace in (*whole, *part)
+        )
+        assert part[0].cells["image"].coordinates().tolist() == [[1, 4], [1, 5]]
+        assert whole[0].cells["image"].is_whole
+    assert asked[True] == asked[False]
+
+
+def test_a_recording_runs_an_operator_that_takes_arrays_as_a_whole() -> None:
+    recording, operator = Recording(), Turned(entire_array=True)
+    turned = recording.run(operator, recording.source("image", IMAGE))
+    assert recording.back(turned).cells["image"].is_whole
+    assert recording.forward("image", turned).cells["turned"].is_whole
+    assert operator.calls == 0
+    assert recording.back(turned, np.s_[0, 0]).cells["image"].positions().tolist() == [5]
+
+
+def test_an_operator_that_chooses_takes_no_array_as_a_whole() -> None:
+    operator = Turned(entire_array=True)
+    operator.chooses = True
+    graph = OperatorGraph()
+    graph.add(operator, graph.source("image"))
+    with pytest.raises(ModeError, match="it has no entire_array"):
+        graph.run({"image": IMAGE})
+
+
 def test_traces_go_through_several_operators() -> None:
     graph = OperatorGraph()
     image, unit = graph.source("image"), graph.source("unit")

@@ -2,7 +2,7 @@
 
 Sets of cells travel from operator to operator; each operator is asked once, with all cells that reach it. An input
 of which all cells are there already is not requested again, and a whole array goes through a mapping without its
-cells being looked at where the mapping itself says what comes of it.
+cells being looked at where the mapping itself says what comes of it, or the operator says that it goes through as a whole.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from lineage_arrays.cells import Cells
 from lineage_arrays.claims import StepWay
 from lineage_arrays.display import CellsDisplay, DisplayedCells, Remark, values_in
 from lineage_arrays.errors import ArrayLineageError
-from lineage_arrays.mappings import Choice, Mapping
+from lineage_arrays.mappings import AllToAll, Choice, Mapping
 from lineage_arrays.workflow import AnyArray, Edge, Node, Workflow
 
 Cross: TypeAlias = Callable[[Node, int, Mapping], Mapping]
@@ -149,7 +149,7 @@ def backward(
         for operand, edge in enumerate(node.inputs):
             # Even where there is nothing to add, the edge may make the answer a superset.
             mapping = remarks.crossing(node, edge, choices) if node_cells else edge.mapping
-            mapping = cross(node, operand, mapping)
+            mapping = _asked(cross, node, operand, mapping, node_cells)
             reached_cells = reached.get(edge.node.number)
             if reached_cells is None:
                 reached[edge.node.number] = mapping.backward(node_cells)
@@ -195,14 +195,23 @@ def forward(
         target_cells = Cells.empty(node.shape)
         for operand, edge in enumerate(node.inputs):
             if reached.get(edge.node.number):
-                mapping = cross(node, operand, remarks.crossing(node, edge, choices))
+                edge_cells = reached[edge.node.number]
+                mapping = remarks.crossing(node, edge, choices)
+                mapping = _asked(cross, node, operand, mapping, edge_cells)
                 if not target_cells.is_whole:
-                    target_cells = target_cells | mapping.forward(reached[edge.node.number])
+                    target_cells = target_cells | mapping.forward(edge_cells)
         reached[number] = target_cells
     remarks.leaking_into(
         (flow.nodes[number] for number in sorted(_before(flow, target))), flow.leaks, choices
     )
     return remarks.trace({target.name or target.operator: reached[target.number]})
+
+
+def _asked(cross: Cross, node: Node, operand: int, mapping: Mapping, cells: Cells) -> Mapping:
+    """What some cells at one end of a mapping are traced by."""
+    if node.entire_array and cells.is_whole:
+        return AllToAll(mapping.source, mapping.target)
+    return cross(node, operand, mapping)
 
 
 def is_made_from(flow: Workflow, start: Node, target: Node) -> bool:

@@ -157,6 +157,7 @@ class Recording:
             decided_axes=axes,
             decided_width=True,
             may_hold=may_hold,
+            entire_array=operator.entire_array,
         )
 
     def load(self, name: str | os.PathLike[str]) -> Any:

@@ -138,6 +138,8 @@ class Node:
     """Axes whose lengths values decided, as that of ``x[x > 0]``."""
     decided_width: bool = False
     """Whether values decided how wide its texts are, as those of ``np.strings.multiply(x, n)``."""
+    entire_array: bool = False
+    """Whether it is of an operator that says so of itself: all of its cells are made from all cells of each input, and these go into all of them."""
     may_hold: str = ""
     """Which action of a captured engine had given the program rows before, which may be in an array from outside, or among the values that came
     without lineage."""
@@ -213,6 +215,7 @@ class Workflow:
         decided_width: bool = False,
         before: Node | None = None,
         may_hold: str = "",
+        entire_array: bool = False,
     ) -> Node:
         """Record a new array.
 
@@ -226,6 +229,7 @@ class Workflow:
             decided_width: whether the call decided by values how wide texts are.
             before: the array before it was written to, which keeps its shape.
             may_hold: as in :class:`Node`.
+            entire_array: as in :class:`Node`.
 
         Raises:
             ArrayLineageError: an input belongs to another workflow.
@@ -253,6 +257,7 @@ class Workflow:
                 decided_axes=decided_axes,
                 decided_width=decided_width and has_width(value),
                 may_hold=may_hold,
+                entire_array=entire_array,
             )
         )
 

@@ -158,6 +158,7 @@ class OperatorGraph:
                     decided_axes=axes,
                     decided_width=True,
                     may_hold=may_hold,
+                    entire_array=step.operator.entire_array,
                 )
                 arrays[step] = Operand(flow, node, ran.output)
                 times = self._times.setdefault(step, StepTimes())
@@ -247,6 +248,10 @@ def run_operator(
     """
     for strategy in strategies:
         strategy.check(operator)
+    if operator.entire_array and operator.chooses:
+        raise ModeError(
+            f"{operator.name or type(operator).__name__} chooses cells by values, so all of its output may be made from some: it has no entire_array"
+        )
     inputs = tuple(operand.current for operand in operands)
     begin = time.perf_counter()
     output, ways = run_once(

@@ -47,12 +47,15 @@ class Operator(ABC):
     """An operator over arrays. Subclasses compute in :meth:`run`, and say which modes they support.
 
     ``name`` and ``version`` identify its mapping functions: a new version where they change. ``chooses``: values of any cells decide
-    which ones the output is made from; traces name it in ``chosen_by``, and have all cells with ``choices=True``.
+    which ones the output is made from; traces name it in ``chosen_by``, and have all cells with ``choices=True``. ``entire_array``: all output
+    cells together are made from all cells of each operand, and all cells of an operand go into all of the output together (as of a transposition,
+    or a function of each cell): questions about a whole array don't look at cells. That is believed.
     """
 
     name: str = ""
     version: str = "1"
     chooses: bool = False
+    entire_array: bool = False
 
     def __init__(self) -> None:
         self._write: PairWriter | None = None
@@ -119,7 +122,7 @@ class Operator(ABC):
         raise ModeError(f"{self.name or type(self).__name__} has no map_f")
 
     def mapping(self, operand: int, shapes: Shapes) -> Mapping | None:
-        """What :meth:`map_b` and :meth:`map_f` say, as one mapping (``SamePositions``, ``Boxes``): queries of many cells call it once.
+        """What :meth:`map_b` and :meth:`map_f` say, as one mapping (``SamePositions``, ``Boxes``, ``AllToAll``): queries of many cells call it once.
 
         None: the functions are called for each cell.
         """
