@@ -312,6 +312,64 @@ def test_graphs_refuse_what_does_not_hang_together() -> None:
         BrightSpots().lwrite((0, 0), (0, 0))
 
 
+def test_paths_that_hang_together_nowhere_are_refused() -> None:
+    graph, other = OperatorGraph(), OperatorGraph()
+    image, unit = graph.source("image"), graph.source("unit")
+    spots = graph.add(BrightSpots(), image, name="spots")
+    totals = graph.add(RowTotals(), spots, unit, name="totals")
+    foreign = other.source("foreign")
+    version = graph.run({"image": IMAGE, "unit": 1.0})
+    good = version.along([(totals, 0), (spots, 0)], np.s_[0])
+    assert list(good.cells) == ["image"]
+    assert good.values["image"].tolist() == IMAGE.tolist()
+    for path, words in (
+        ([], "one step or more"),
+        ([(totals, 2)], "totals has 2 operands"),
+        ([(totals, -1)], "totals has 2 operands"),
+        ([(image, 0)], "image has 0 operands"),
+        ([(totals, 1), (spots, 0)], "spots does not follow totals on a path: the operand is unit"),
+        ([(foreign, 0)], "foreign: a step of another graph"),
+    ):
+        with pytest.raises(ArrayLineageError, match=words):
+            version.along(path)
+    with pytest.raises(ArrayLineageError, match="totals does not follow spots"):
+        version.along([(spots, 0), (totals, 1)], forward=True)
+    with pytest.raises(CellError):
+        version.along([(totals, 0)], np.s_[99])
+    for ask in (lambda: version.back(foreign), lambda: version.back(totals, until=[foreign]), lambda: version.forward(foreign, totals)):  # fmt: skip
+        with pytest.raises(ArrayLineageError, match="foreign: a step of another graph"):
+            ask()
+
+
+def test_what_is_said_of_a_trace_is_said_of_its_path() -> None:
+    """A choice within a function, an operator without lineage, and by which way of several a trace goes."""
+    graph = OperatorGraph()
+    values = graph.source("values")
+    largest = graph.apply(lambda array: array.max(keepdims=True), values, name="largest")
+    opaque = graph.add(Opaque(), values, name="opaque")
+    both = graph.apply(np.subtract, opaque, largest, name="both")
+    version = graph.run({"values": [1.0, 5.0, 3.0]})
+    whole = version.back(both, np.s_[0])
+    assert not whole.exact
+    assert whole.cells["values"].is_whole
+    by_largest = [(both, 1), (largest, 0)]
+    chosen = version.along(by_largest, np.s_[0])
+    assert chosen.cells["values"].positions().tolist() == [1]
+    assert chosen.exact
+    assert "max" in chosen.chosen_by[0]
+    assert version.along(by_largest, np.s_[0], choices=True).cells["values"].is_whole
+    assert version.along([(both, 0), (opaque, 0)], np.s_[0]).superset_reasons
+    ahead = [(largest, 0), (both, 1)]
+    assert version.along(ahead, np.s_[0], forward=True).cells["both"].count == 0
+    assert version.along(ahead, np.s_[0], forward=True, choices=True).cells["both"].is_whole
+    assert version.back(largest).cells["values"].count == 1
+    assert version.back(largest, choices=True).cells["values"].is_whole
+    assert version.forward(values, largest, np.s_[0], choices=True).cells["largest"].count == 1
+    ended = version.back(both, np.s_[0], until=[largest, opaque])
+    assert sorted(ended.cells) == ["largest", "opaque"]
+    assert ended.exact
+
+
 @pytest.mark.parametrize("encoding", [Encoding.ONE, Encoding.MANY])
 def test_payloads_are_opened_at_once_as_one_by_one(encoding: Encoding) -> None:
     values = np.array([0.0, 1.0, 5.0, 0.5, 7.0, 0.1, 0.2, 9.0])

@@ -207,6 +207,46 @@ def forward(
     return remarks.trace({target.name or target.operator: reached[target.number]})
 
 
+def across(
+    flow: Workflow,
+    node: Node,
+    operand: int,
+    cells: Cells,
+    *,
+    back: bool,
+    choices: bool = False,
+    cross: Cross = _as_it_is,
+) -> CellTrace:
+    """Trace cells from an array to that of one of its inputs, or from there to the array, and no further.
+
+    Args:
+        flow: the workflow.
+        node: the array's node.
+        operand: the number of the input.
+        cells: of the array, or (not ``back``) of the input's.
+        back: to the input.
+        choices: as in :func:`backward`.
+        cross: as in :func:`backward`.
+
+    Returns:
+        The cells at the other end, under the name of the array or its operator's.
+    """
+    edge = node.inputs[operand]
+    remarks = _Remarks()
+    mapping = remarks.crossing(node, edge, choices) if cells else edge.mapping
+    mapping = _asked(cross, node, operand, mapping, cells)
+    if not back:
+        before = sorted(_before(flow, node))
+        remarks.leaking_into((flow.nodes[number] for number in before), flow.leaks, choices)
+        return remarks.trace({node.operator: mapping.forward(cells)})
+    source, reached = edge.node, mapping.backward(cells)
+    if cells:
+        remarks.entering(node, flow.leaks, choices)
+    if reached and source.name:
+        remarks.entering(source, flow.leaks, choices)
+    return remarks.trace({source.name or source.operator: reached})
+
+
 def _asked(cross: Cross, node: Node, operand: int, mapping: Mapping, cells: Cells) -> Mapping:
     """What some cells at one end of a mapping are traced by."""
     if node.entire_array and cells.is_whole:

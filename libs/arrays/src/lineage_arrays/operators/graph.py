@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from lineage_arrays.constants import attributes, rows_in
 from lineage_arrays.errors import ArrayLineageError, ModeError
 from lineage_arrays.mappings import Choice, Mapping, SamePositions
 from lineage_arrays.operators.operator import Mode, Operator, Shapes
+from lineage_arrays.operators.paths import Hop, along
 from lineage_arrays.operators.plan_files import PlannedStep, planned_steps
 from lineage_arrays.operators.query_time import (
     By,
@@ -142,6 +144,7 @@ class OperatorGraph:
             raise ArrayLineageError(f"no array for {', '.join(missing)}")
         flow = Workflow()
         arrays: dict[Step, Operand] = {}
+        entries: dict[Step, tuple[Node, ...]] = {}
         runs: dict[int, StepRun] = {}
         chosen = self._planned() if strategies is None else strategies
         for step in self.steps:
@@ -168,14 +171,16 @@ class OperatorGraph:
             elif step in chosen:
                 raise ModeError(f"{step.name} has no strategies: its calls map their cells")
             elif step.function is not None:
-                arrays[step] = _applied(step.name, step.function, flow, operands)
+                given = [_traced(flow, operand) for operand in operands]
+                entries[step] = tuple(array.node for array in given)
+                arrays[step] = _applied(step.name, step.function, flow, given)
             else:
                 value = np.array(sources[step.name])
                 value.flags.writeable = False
                 may_hold = "" if apart else flow.rows_before
                 node = flow.add("source", value, name=step.name, may_hold=may_hold)
                 arrays[step] = Operand(flow, node, value)
-        return Version(flow, arrays, runs)
+        return Version(flow, arrays, runs, entries)
 
     def learn(self, writing_s: ReadOnly[Step, ReadOnly[Mode, float]]) -> None:
         """Take what strategies were measured to cost, for questions about runs from now on: these then know how long it takes to run a step again.
@@ -199,9 +204,9 @@ class OperatorGraph:
 
 
 def _applied(
-    name: str, function: Callable[..., Any], flow: Workflow, operands: tuple[Operand, ...]
+    name: str, function: Callable[..., Any], flow: Workflow, operands: Sequence[TracedArray]
 ) -> Operand:
-    result = function(*(_traced(flow, operand) for operand in operands))
+    result = function(*operands)
     if not isinstance(result, TracedArray):
         raise ArrayLineageError(
             f"{name} returns {type(result).__name__}, no array of this workflow: its lineage is lost"
@@ -277,11 +282,16 @@ class Version:
     """One run of a graph: all arrays, none of them overwritten, and how they were made."""
 
     def __init__(
-        self, flow: Workflow, arrays: ReadOnly[Step, Operand], runs: ReadOnly[int, StepRun]
+        self,
+        flow: Workflow,
+        arrays: ReadOnly[Step, Operand],
+        runs: ReadOnly[int, StepRun],
+        entries: ReadOnly[Step, tuple[Node, ...]],
     ) -> None:
         self._flow = flow
         self._arrays = arrays
         self._runs = runs
+        self._entries = entries
 
     @property
     def steps(self) -> list[Step]:
@@ -307,7 +317,15 @@ class Version:
         outputs = [Output(step.name, array.node) for step, array in self._arrays.items()]
         return replace(self._flow, outputs=outputs)
 
-    def back(self, step: Step, where: Any = ..., *, by: By = "stored") -> CellTrace:
+    def back(
+        self,
+        step: Step,
+        where: Any = ...,
+        *,
+        by: By = "stored",
+        choices: bool = False,
+        until: Sequence[Step] = (),
+    ) -> CellTrace:
         """Which cells of the sources some cells of a step's array were made from.
 
         Args:
@@ -316,17 +334,79 @@ class Version:
             by: how operators are crossed: by what is kept of their lineage, and black boxes by another run (``stored``), in the way that is estimated to take
                 less time (``auto``), or by running each one again (``rerun``). The trace's ``ways`` say what was done, and why. Where another run
                 answered whose lineage was not compared in full with what is kept the trace is neither exact nor complete, and says so.
+            choices: where values chose among cells, all that took part and not the chosen ones alone.
+            until: steps at whose arrays the trace ends as at sources. What the trace says of itself is about the way from there.
 
         Raises:
+            ArrayLineageError: a step is none of this run.
             CellError: the array has no such cells.
             ModeError: an operator that must be run again gives another output.
         """
-        array = self._arrays[step]
+        array = self._of(step)
         cells = Cells.of(array.current.shape, where)
+        ends = {self._of(end).node.number: end.name for end in until}
         crossings = self._crossings(by)
-        trace = backward(self._flow, array.node, cells, cross=crossings)
-        values = {one.name: made.current for one, made in self._arrays.items() if one.is_source}
-        return crossings.claimed(replace(trace, values=values))
+        trace = backward(
+            self._flow, array.node, cells, choices=choices, until=ends, cross=crossings
+        )
+        return crossings.claimed(self._with_values(trace))
+
+    def along(
+        self,
+        path: Sequence[tuple[Step, int]],
+        where: Any = ...,
+        *,
+        forward: bool = False,
+        by: By = "stored",
+        choices: bool = False,
+    ) -> CellTrace:
+        """Trace cells along one path of steps, and by no other way.
+
+        Args:
+            path: the steps in the order of the trace, each with the number of an operand, from 0. Backward the trace leaves a step by this operand, whose
+                step comes next on the path; forward it enters it by the operand, which is the step before.
+            where: cells of the first step's array; forward of the array of its operand.
+            forward: from operands to outputs.
+            by: as for :meth:`back`.
+            choices: as for :meth:`back`.
+
+        Returns:
+            The cells of the array at the end of the path.
+
+        Raises:
+            ArrayLineageError: the steps are none of this run, have no such operands, or do not follow each other.
+            CellError, ModeError: as :meth:`back`.
+        """
+        hops = [self._hop(step, operand) for step, operand in path]
+        if not hops:
+            raise ArrayLineageError("a path has one step or more")
+        for (step, operand), (after, entered) in pairwise(path):
+            before, behind = (step, after.inputs[entered]) if forward else (after, step.inputs[operand])  # fmt: skip
+            if before is not behind:
+                raise ArrayLineageError(
+                    f"{after.name} does not follow {step.name} on a path: the operand is {behind.name}"
+                )
+        first, operand = path[0]
+        start = self._of(first.inputs[operand] if forward else first)
+        cells = Cells.of(start.current.shape, where)
+        crossings = self._crossings(by)
+        trace = along(self._flow, hops, cells, back=not forward, choices=choices, cross=crossings)
+        return crossings.claimed(self._with_values(trace))
+
+    def _hop(self, step: Step, operand: int) -> Hop:
+        node = self._of(step).node
+        if not 0 <= operand < len(step.inputs):
+            raise ArrayLineageError(f"{step.name} has {len(step.inputs)} operands, from 0")
+        return Hop(node, operand, self._entries.get(step, ()))
+
+    def _of(self, step: Step) -> Operand:
+        if step not in self._arrays:
+            raise ArrayLineageError(f"{step.name}: a step of another graph than that which ran")
+        return self._arrays[step]
+
+    def _with_values(self, trace: CellTrace) -> CellTrace:
+        arrays = {step.name: made.current for step, made in self._arrays.items()}
+        return replace(trace, values={name: arrays[name] for name in trace.cells if name in arrays})
 
     @property
     def runs(self) -> ReadOnly[int, StepRun]:
@@ -338,7 +418,13 @@ class Version:
         return Crossings(self._runs, by)
 
     def forward(
-        self, source: Step, step: Step, where: Any = ..., *, by: By = "stored"
+        self,
+        source: Step,
+        step: Step,
+        where: Any = ...,
+        *,
+        by: By = "stored",
+        choices: bool = False,
     ) -> CellTrace:
         """Which cells of a step's array some cells of another step's array went into.
 
@@ -347,15 +433,16 @@ class Version:
             step: the step.
             where: cells of the other step's array.
             by: as for :meth:`back`.
+            choices: as for :meth:`back`.
 
         Raises:
-            ArrayLineageError: it was not made from it.
+            ArrayLineageError: it was not made from it, or a step is none of this run.
             CellError, ModeError: as :meth:`back`.
         """
-        start = self._arrays[source]
+        start, target = self._of(source), self._of(step)
         cells = Cells.of(start.current.shape, where)
-        target = self._arrays[step]
         crossings = self._crossings(by)
-        trace = forward(self._flow, start.node, cells, target.node, cross=crossings)
-        values = dict.fromkeys(trace.cells, target.current)
-        return crossings.claimed(replace(trace, values=values))
+        trace = forward(
+            self._flow, start.node, cells, target.node, choices=choices, cross=crossings
+        )
+        return crossings.claimed(self._with_values(trace))

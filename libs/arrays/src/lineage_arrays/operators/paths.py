@@ -1,0 +1,76 @@
+"""Traces along one path of operators, as the paper's queries name them: each with the number of the operand by which the path goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+
+from lineage_arrays.cells import Cells
+from lineage_arrays.querying import CellTrace, Cross, across, backward, forward, is_made_from
+from lineage_arrays.workflow import Node, Workflow
+
+
+@dataclass(frozen=True)
+class Hop:
+    """A step on a path: the node of its array, and the number of an operand. ``entries``: of a function, the nodes of its copies of all operands."""
+
+    node: Node
+    operand: int
+    entries: tuple[Node, ...] = ()
+
+
+def along(
+    flow: Workflow, hops: Sequence[Hop], cells: Cells, *, back: bool, choices: bool, cross: Cross
+) -> CellTrace:
+    """Trace cells along a path, and along no other.
+
+    Args:
+        flow: the workflow.
+        hops: one or more, in the order of the trace.
+        cells: of the first hop's array, or (forward) of its operand's.
+        back: towards the operands.
+        choices: as in :func:`lineage_arrays.querying.backward`.
+        cross: as there.
+
+    Returns:
+        The cells at the end of the path, under the name of the array there, and what is to be said of each hop.
+    """
+    traces: list[CellTrace] = []
+    for hop in hops:
+        over = _over_function if hop.entries else _over_operator
+        traces.append(over(flow, hop, cells, back=back, choices=choices, cross=cross))
+        (cells,) = traces[-1].cells.values()
+    return replace(
+        traces[-1],
+        superset_reasons=_each_once(trace.superset_reasons for trace in traces),
+        incomplete_reasons=_each_once(trace.incomplete_reasons for trace in traces),
+        chosen_by=_each_once(trace.chosen_by for trace in traces),
+    )
+
+
+def _each_once(several: Iterable[tuple[str, ...]]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(chain.from_iterable(several)))
+
+
+def _over_operator(
+    flow: Workflow, hop: Hop, cells: Cells, *, back: bool, choices: bool, cross: Cross
+) -> CellTrace:
+    return across(flow, hop.node, hop.operand, cells, back=back, choices=choices, cross=cross)
+
+
+def _over_function(
+    flow: Workflow, hop: Hop, cells: Cells, *, back: bool, choices: bool, cross: Cross
+) -> CellTrace:
+    """By all ways within the function."""
+    entry = hop.entries[hop.operand]
+    if not back:
+        if not is_made_from(flow, entry, hop.node):
+            return CellTrace({hop.node.operator: Cells.empty(hop.node.shape)})
+        return forward(flow, entry, cells, hop.node, choices=choices, cross=cross)
+    ends = {one.number: str(at) for at, one in enumerate(hop.entries)}
+    trace = backward(flow, hop.node, cells, choices=choices, until=ends, cross=cross)
+    found = trace.cells.get(str(hop.operand), Cells.empty(entry.shape))
+    # The copy has the cells of the operand itself.
+    (edge,) = entry.inputs
+    return replace(trace, cells={edge.node.name or edge.node.operator: found})
