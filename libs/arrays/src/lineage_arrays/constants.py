@@ -4,19 +4,24 @@ from __future__ import annotations
 
 import operator as operators
 import sys
+from collections import Counter
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from types import EllipsisType, FrameType
 from typing import Any
 
 import numpy as np
 
 from lineage_arrays.calls import LISTS, Call, operands
+from lineage_arrays.literals import NO_OPTIONS, calling_frame, written_at
 from lineage_arrays.workflow import Operand, Workflow
 
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
 _NO_VALUES = (Operand, EllipsisType, type(None))
 _NO_VALUES_OF_FUNCTIONS = (*_NO_VALUES, type, np.dtype, type(np._NoValue))
-_NO_OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
+_WRITTEN = (int, float, complex, bool, str, bytes, type(None))
+"""Types of values that are written in code."""
+_HOME = str(Path(__file__).parent)
 _IN_CODE = (float, complex, str, bytes)
 """Types of values that stand in code, and of which each answer has objects of its own."""
 
@@ -41,10 +46,11 @@ def _add_leaves(argument: Any, found: list[Any]) -> None:
 def constants_of(flow: Workflow, call: Call) -> dict[str, Any]:
     """What `Workflow.add` takes of the values without lineage in a call."""
     before = flow.rows_before
-    return {
-        "constants": _has_constants(call),
-        "may_hold": before if before and _may_have_rows(call) else "",
-    }
+    has_some = _has_constants(call)
+    may_have_rows = bool(before) and _may_have_rows(call)
+    if (may_have_rows or (has_some and flow.leaks)) and _are_written_in_code(call):
+        has_some = may_have_rows = False
+    return {"constants": has_some, "may_hold": before if may_have_rows else ""}
 
 
 def rows_in(flow: Workflow, values: Iterable[Any]) -> str:
@@ -93,6 +99,32 @@ def _has_constants(call: Call) -> bool:
     )
 
 
+def _are_written_in_code(call: Call) -> bool:
+    """Whether all values without lineage in a call are numbers and texts that stand in the expression which calls: none of them left a workflow.
+
+    As many arguments stand there as the call has, and each value is among the literals.
+    """
+    no_values = _NO_VALUES if _takes_values_alone(call) else _NO_VALUES_OF_FUNCTIONS
+    arguments = leaves((*call.args, *_options(call)))
+    values = [leaf for leaf in arguments if not isinstance(leaf, no_values) or _is_width(leaf)]
+    if any(type(value) not in _WRITTEN for value in values) or _is_width(call.kwargs.get("dtype")):
+        return False
+    frame = calling_frame(sys._getframe(1), _HOME)
+    written = None if frame is None else written_at(frame)
+    if frame is None or written is None:
+        return False
+    # Another function than that which is called may compute in C with values of its own.
+    if not written.calls(getattr(call.function, "__name__", "")):
+        return False
+    if len(arguments) != len(written.literals) + written.others + written.is_method(frame):
+        return False
+    # By type, too: 1, 1.0 and True are three values.
+    in_code, in_call = (
+        Counter((type(value), repr(value)) for value in of) for of in (written.literals, values)
+    )
+    return in_call <= in_code
+
+
 def _may_have_rows(call: Call) -> bool:
     """Whether values without lineage took part in a call in which rows may be that an action gave the program: no numbers that stand in its code.
 
@@ -113,7 +145,7 @@ def _is_about_texts(call: Call) -> bool:
 
 
 def _options(call: Call) -> list[Any]:
-    return [value for key, value in call.kwargs.items() if key not in _NO_OPTIONS]
+    return [value for key, value in call.kwargs.items() if key not in NO_OPTIONS]
 
 
 def _may_be_row(value: Any, texts: bool, whole_numbers: bool) -> bool:
