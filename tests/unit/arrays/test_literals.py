@@ -167,6 +167,19 @@ def test_cells_of_notebooks_run_statement_by_statement() -> None:
     assert not recording.back(names["z"]).complete
 
 
+def test_texts_that_are_cut_to_a_width_that_values_decided_are_not_what_is_written(
+    tmp_path: Path,
+) -> None:
+    source = (
+        HEAD
+        + "def made(x):\n    y = np.strings.multiply(x, np.array([1, 3]))\n    y[0] = 'longer'\n    return y\n"
+    )
+    recording = Recording()
+    texts = recording.source("x", np.array(["a", "bc"]))
+    trace = recording.back(module_at(tmp_path / "program.py", source).made(texts), 0)
+    assert "width of texts" in trace.incomplete_reasons[0]
+
+
 def test_numbers_that_are_written_are_no_rows_of_an_answer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
