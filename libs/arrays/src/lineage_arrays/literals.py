@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import dis
 import linecache
+import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -132,9 +133,9 @@ def _read(code: CodeType) -> ByPosition | None:
 
 
 def _codes_of(tree: ast.Module, path: str) -> Iterator[CodeType]:
-    """All codes of a source, as a file has them and as the cells of notebooks do, which are run statement by statement."""
+    """All codes of a source, as a file has them; and what is no file, as the cells of notebooks are, which run statement by statement."""
     yield from _nested(compile(tree, path, "exec", dont_inherit=True))
-    for statement in tree.body:
+    for statement in () if os.path.isfile(path) else tree.body:
         yield from _nested(compile(ast.Module([statement], []), path, "exec", dont_inherit=True))
         yield from _nested(compile(ast.Interactive([statement]), path, "single", dont_inherit=True))
 
