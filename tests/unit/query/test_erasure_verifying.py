@@ -24,6 +24,7 @@ from lineage_core.contract.message import (
     SinkFiles,
     Split,
     Splits,
+    Stream,
 )
 from lineage_core.recipe.document import Recipe as Document
 from lineage_core.recipe.plan import Attribute, Literal, Values
@@ -289,6 +290,41 @@ def test_values_in_messages_are_found(erasure: Erasure) -> None:
         erasure.store.write(app, [message])
         verified = erasure.verify()
         assert f"{what} holds the values" in {left.why for left in verified.left}
+        assert len(verified.left) == number
+
+
+def test_values_in_what_is_said_of_streams_are_found(erasure: Erasure) -> None:
+    erasure.erase()
+    app = erasure.store.application_ids()[0]
+    column = Attribute(1, "v", "string")
+    others, own = (
+        Document("3.5", {}, (), (Values((column,), ((Literal(text, "string"),),)),)).to_json()
+        for text in ("r4x", "r3x")
+    )
+    facts: Any = {"app": app, "query": "q", "run": "r"}
+    erasure.store.write(
+        app,
+        [
+            Stream(**facts, state="begun", reads=("/in/other=r3x",)),
+            Stream(**facts, state="batch", number=1, windows=others),
+        ],
+    )
+    assert erasure.verify().clean
+    expected = {
+        "the recipe of the windows of the query q may hold values": Stream(
+            **facts, state="batch", number=2, windows=own
+        ),
+        "a folder that the query q reads holds the values": Stream(
+            **facts, state="begun", reads=("/in/token=r3x",)
+        ),
+        "why the query q is not recorded holds the values": Stream(
+            **facts, state="lost", reason="no such file: r3x.csv"
+        ),
+    }
+    for number, (why, message) in enumerate(expected.items(), 1):
+        erasure.store.write(app, [message])
+        verified = erasure.verify()
+        assert why in {left.why for left in verified.left}
         assert len(verified.left) == number
 
 

@@ -1,4 +1,4 @@
-"""Texts of messages that may hold values of rows: arguments of a program, what errors say, and names of folders."""
+"""Texts of messages that may hold values of rows: arguments of a program, what errors and reasons say, and names of folders."""
 
 from __future__ import annotations
 
@@ -12,11 +12,12 @@ from lineage_core.contract.message import (
     Fail,
     Message,
     Register,
+    Stream,
     Unknown,
 )
 from lineage_store.recorded_files import FILE_MESSAGES, file_versions
 
-TYPES = ("begin", "register", "commit", "fail", "unknown", "dead_letter", *FILE_MESSAGES)
+TYPES = ("begin", "register", "commit", "fail", "unknown", "dead_letter", "stream", *FILE_MESSAGES)
 """Types of messages that have such texts."""
 
 
@@ -32,11 +33,19 @@ def texts_of(message: Message, columns: Collection[str]) -> Iterator[tuple[str, 
                 yield "an argument of the program", argument
         case Register():
             yield f"the name of {message.node}", f"{message.name} {message.alias or ''}"
+            yield f"why {message.node} is not exact", message.reason
             yield f"the path of {message.node}", _folder_values(message.path or "", columns)
         case Fail(reason=text) | Commit(failed=text):
             yield f"an error at {message.node}", text
         case DeadLetter():
             yield "why a record was set aside", message.reason
+        case Stream():
+            yield f"why the query {message.query} is not recorded", message.reason
+            for path in (*message.reads, *message.beside):
+                yield (
+                    f"a folder that the query {message.query} reads",
+                    _folder_values(path, columns),
+                )
         case Unknown():
             yield "what could not be captured", f"{message.what} {message.reason}"
         case _:

@@ -13,7 +13,7 @@ from lineage_core.codec.edge_message import StoredBlock, parse_edge_record
 from lineage_core.codec.record_batch import decompress_payload, read_record_batches
 from lineage_core.contract.block import FlowBlock
 from lineage_core.contract.block_header import BlockHeader
-from lineage_core.contract.message import Message, Recipe, parse_message
+from lineage_core.contract.message import Message, Recipe, Stream, parse_message
 from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_query.erasure.erased_texts import ItemsOfTexts, Words, recipe_holds
@@ -81,6 +81,12 @@ class SubjectTexts:
             if holds:
                 yield f"the recipe of {message.node} may hold values"
             return
+        if (
+            isinstance(message, Stream)
+            and message.windows
+            and recipe_holds(message.windows, self.keys)
+        ):
+            yield f"the recipe of the windows of the query {message.query} may hold values"
         for what, text in texts_of(message, self.columns):
             if self.hold(text):
                 yield f"{what} holds the values"
