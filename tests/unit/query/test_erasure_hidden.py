@@ -157,6 +157,12 @@ def test_what_is_never_found_is_said() -> None:
         "_temporary",
         "VACUUM",
         "expire_snapshots",
+        "audit records",
+        "windows of streams",
+        "recordings of arrays",
+        "triples",
+        "spools on other machines",
+        "Redis",
     ):
         assert named in text
 

@@ -12,14 +12,12 @@ from urllib.parse import unquote
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.erased_texts import Words
-from lineage_query.erasure.kinds import holds_all, words_of
+from lineage_query.erasure.kinds import UNREADABLE, holds_all, words_of
 from lineage_query.erasure.source_rows import all_rows
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import plain_path, split_scheme
 
-UNREADABLE = "\ufffd"
-"""Stands in a text for bytes that are no UTF-8."""
 _BETWEEN = ("",)
 """Stands between words of different texts: no value goes from one into the other."""
 _UNCOMMITTED = ("_temporary", ".spark-staging", ".hive-staging")

@@ -89,7 +89,7 @@ def _kept(
     for app in apps:
         current_budget().check()
         where = "the store" if place is None else place.url
-        kept_rows = [row for row in rows if row.app == app and row.kept]
+        kept_rows = [row for row in rows if row.app == app and row.kept and row.place is not None]
         if place is not None:
             yield from _files(app, place, len(kept_rows))
         texts = sum(row.app == app and row.place is None and row.text is not None for row in rows)

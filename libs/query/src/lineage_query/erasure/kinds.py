@@ -35,6 +35,8 @@ FRAMES_TRACED_MAX = 100
 SOURCES_LISTED_MAX = 1_000
 """Rows of a source that are compared for one row."""
 NUMBER_CHARACTERS_MAX = 40
+UNREADABLE = "\ufffd"
+"""Stands in a text for bytes that are no UTF-8."""
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
 """A number without its sign, or letters and digits."""
 
@@ -209,7 +211,7 @@ class _Judging:
         if not step.exact:
             basis = "what it was made of is a superset, or incomplete"
             return self._with(row, "unknown", basis, step, ())
-        if row.text is None or is_cut(row.text):
+        if row.text is None or is_cut(row.text) or UNREADABLE in row.text:
             return self._with(row, "unknown", "its whole text can't be read", step, ())
         if step.others == 0:
             weakest = max(before, key=lambda one: (one.kind == "unknown", one.others or 0))

@@ -27,6 +27,7 @@ _DIGESTED = ("version", "source", "condition", "subject", "rows", "exact", "comp
 LISTED_MAX = 1_000
 """Gaps, reasons and notes of a plan that are listed each."""
 ARRAYS_NAMED = 100
+OUTPUTS_NAMED = 20
 NOT_REMOVED = (
     "What a program passed on by accumulators, broadcast variables, values in closures, the driver's memory or files that "
     "its functions opened by themselves: lineage sees none of it.",
@@ -36,9 +37,12 @@ NOT_REMOVED = (
     "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
-    "programs, records of Kafka behind those of other applications, and transaction logs of Neo4j. Files of a lake whose writer was killed or is still at work, "
+    "programs, recipes of the windows of streams, names and paths in recordings of arrays, data sets of triples, records of Kafka behind those of other applications, and transaction logs of "
+    "Neo4j; spools on other machines, with records that Kafka did not take; and blocks of tasks without an end in the linker's Redis, until they expire there "
+    "(LINEAGE_LINKER_RETENTION_S). Files of a lake whose writer was killed or is still at work, "
     "which no version has: `lineage compact` deletes them when they are a week old. Kafka gives nobody a deleted record, "
     "and removes it from its disks with the segment of the log.",
+    "This plan, its list and reports, histories of shells, and audit records: they have the condition, which may name a person.",
     "Dumps and backups of stores, and files that `lineage dump`, `lineage export`, `lineage replay --to`, reports of `lineage access`, other "
     "commands' outputs or OpenLineage made; logs of background sessions, and what these hold in memory until they end.",
 )
@@ -99,7 +103,7 @@ class Plan:
         )
 
     def of_kind(self, kind: Kind) -> list[ReachedRow]:
-        """Rows of one kind that are where they were written."""
+        """Rows of one kind of outputs that are where they were written."""
         return [row for row in self.rows if row.kind == kind and row.is_there and not row.kept]
 
     @property
@@ -110,13 +114,21 @@ class Plan:
     @property
     def unseen(self) -> list[ReachedRow]:
         """Those of them whose files can't be looked at from here, or be compared with what was written: they may be there."""
-        return [row for row in self.elsewhere if row.place is not None and row.status == "unknown"]
+        rows = [row for row in self.elsewhere if row.status == "unknown"]
+        return [row for row in rows if row.place is not None or row.is_unplaced]
+
+    @property
+    def kept_rows(self) -> list[ReachedRow]:
+        """Rows that lineage itself keeps."""
+        return [row for row in self.rows if row.kept]
 
     def own_remainders(self) -> Iterator[str]:
         """What an erasure by this plan leaves, beside what none removes."""
         yield from self._arrays()
         driver = [
-            row for row in self.rows if row.place is None and row.path is None and not row.is_cell
+            row
+            for row in self.rows
+            if row.place is None and row.path is None and not row.is_cell and not row.kept
         ]
         if driver:
             calls = ", ".join(
@@ -129,6 +141,7 @@ class Plan:
                 "Names that programs gave to records, as their positions are made of them: delete the lineage of "
                 f"{', '.join(named[:20])}."
             )
+        yield from self._unplaced()
         unseen = len(self.unseen)
         if unseen:
             yield (
@@ -144,6 +157,17 @@ class Plan:
             yield f"{supersets:,} rows are a superset: the subject's rows may have gone into them, and may not."
         if not self.complete:
             yield "What the gaps above name: rows may be there that are not in this plan."
+
+    def _unplaced(self) -> Iterator[str]:
+        rows = [row for row in self.rows if row.is_there and row.is_unplaced]
+        if rows:
+            outputs = list(dict.fromkeys(f"{row.path} ({row.label}, {row.app})" for row in rows))
+            more = len(outputs) - OUTPUTS_NAMED
+            named = ", ".join(outputs[:OUTPUTS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            yield (
+                f"{len(rows):,} rows of outputs in which their places are not known: {named}. `lineage access` shows what they hold, "
+                "by which they can be looked for."
+            )
 
     def _arrays(self) -> Iterator[str]:
         cells = [row for row in self.rows if row.is_cell]

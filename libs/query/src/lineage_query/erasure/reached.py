@@ -9,7 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 from lineage_core.errors import LineageError
 from lineage_query.rows.file_status import FileStatus
-from lineage_query.rows.places import LocationError, parse_location, parse_valued
+from lineage_query.rows.places import (
+    LocationError,
+    names_record,
+    parse_location,
+    parse_valued,
+)
 from lineage_store.paths import canonical
 
 Kind: TypeAlias = Literal["carries", "mixed", "unknown"]
@@ -18,6 +23,7 @@ KIND_TEXTS: Mapping[Kind, str] = {
     "mixed": "values that other rows went into, too",
     "unknown": "not told apart",
 }
+KEPT_TEXT = "kept by lineage itself"
 CELLS = "cells"
 """What answers call items of arrays that are no rows."""
 Place: TypeAlias = "tuple[str, int | None, str]"
@@ -31,6 +37,15 @@ def place_of(location: str) -> Place | None:
     except LocationError:
         return None
     return canonical(location_of_row.path), location_of_row.number, location_of_row.unit
+
+
+def topic_record(place: str) -> tuple[str, int] | None:
+    """The partition of a topic (``kafka://SERVERS/TOPIC[PARTITION]``) and the offset of a record that a place names; None: it names none."""
+    valued = parse_valued(place)
+    if valued is None or not names_record(valued):
+        return None
+    partition, mark, offset = place.rpartition("@")
+    return (partition, int(offset)) if mark else None
 
 
 def check_is_row(place: str) -> None:
@@ -59,8 +74,9 @@ def path_of_place(place: str) -> str:
 class ReachedRow:
     """A row of an output that a subject's rows went into.
 
-    ``place``: where it is, as traces take it; None: in no file, or in one that is gone. ``path``: of the output. ``status``: its file
-    compared with what the job wrote; of a row whose text was compared, ``touched`` where it is that of then. ``kept``: it is a row that lineage itself keeps. ``exact``: the subject's rows went into
+    ``place``: where it is, as traces take it; None: in no file, in one that is gone, or at a place that is not known. ``path``: of the output.
+    ``status``: its file compared with what the job wrote (without a place: all files of the output); of a row whose text was compared,
+    ``touched`` where it is that of then. ``kept``: lineage itself keeps it: a row that a program handed to DataFrames, or a record that was set aside. ``exact``: the subject's rows went into
     it; False: they may have. ``kind``: whether it carries them, by ``basis``. ``others``: how many other rows of the same source went
     into it, None where that is not known; ``at_least``: or more. ``columns``: of the subject's rows, whose values are in it.
     """
@@ -87,9 +103,22 @@ class ReachedRow:
         return self.place is None and self.what == CELLS
 
     @property
+    def is_unplaced(self) -> bool:
+        """Whether it is a row of an output at a place that is not known: its values name it."""
+        return self.place is None and self.path is not None and not self.is_cell
+
+    @property
     def is_there(self) -> bool:
-        """Whether it is still where the job wrote it."""
-        return self.place is not None and self.status in {"same", "touched"}
+        """Whether it is still where the job wrote it, though its place there may not be known."""
+        is_in_output = self.place is not None or self.is_unplaced
+        return is_in_output and self.status in {"same", "touched"}
+
+    @property
+    def shown_place(self) -> str:
+        """Where it is, for people."""
+        if self.place is not None:
+            return self.place
+        return f"{self.path}, at a place that is not known" if self.is_unplaced else self.label
 
     def without_text(self) -> ReachedRow:
         """The same without what the row holds."""

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.positions import is_file_node
 from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.finding import SubjectRow
-from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of
+from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of, topic_record
+from lineage_query.erasure.topic_texts import with_readable_record
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.cut_texts import is_cut
-from lineage_query.rows.file_status import FileStatus, by_state
+from lineage_query.rows.file_status import FileStatus, by_state, has_changed, worst
 from lineage_query.rows.places import parse_location, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace import Trace
@@ -73,7 +76,8 @@ class Reaching:
         self._ids = store.application_ids()
         self._spellings = Spellings()
         self._statuses: dict[tuple[str, str, str], FileStatus] = {}
-        self._rows: dict[tuple[str, str, Place | str], ReachedRow] = {}
+        self._set_aside_of: dict[str, Collection[str]] = {}
+        self._rows: dict[tuple[str, str, Place | tuple[str, str | None, int]], ReachedRow] = {}
         self._of_start: dict[Place, bool] = {}
         self._result = Reached()
 
@@ -210,11 +214,15 @@ class Reaching:
             path = group.path or None
             if path is None and group.what == CELLS:
                 path = self._array_file(group.app or answer.app, group.node)
+            without_place: Counter[tuple[str, str | None]] = Counter()
             for item in group.items:
                 current_budget().check()
                 row = self._row_of(answer, group, item, path, is_exact=is_exact)
                 place = None if row.place is None else place_of(row.place)
-                key = row.app, row.node, item.address if place is None else place
+                # Rows of DataFrames without a place have one address, and equal ones the same text.
+                named = item.address, item.text
+                key = row.app, row.node, place or (*named, without_place[named])
+                without_place[named] += place is None
                 known = self._rows.get(key)
                 self._rows[key] = row if known is None or row.exact else known
                 if place is not None:
@@ -250,6 +258,15 @@ class Reaching:
                 status = self._status(app, group.node, parse_location(location).path, status)
             if status == "changed":
                 status = self._by_text(app, group.node, item)
+        elif path is None:
+            # A record that was set aside is in no output: its text stands in the store, or is computed by a recipe there.
+            kept = group.node in self._set_aside(app)
+        elif status != "same" and group.what != CELLS and not is_file_node(group.node):
+            status = self._status_in_any_file(app, group.node, status)
+        # Text that may be another row's says nothing about this one.
+        text = None if item.binding == "now" and status != "touched" else item.text
+        if text is not None and location is not None and topic_record(location) is not None:
+            text = with_readable_record(text)
         return ReachedRow(
             app,
             group.node,
@@ -260,9 +277,28 @@ class Reaching:
             status,
             is_exact,
             kept=kept,
-            # Text that may be another row's says nothing about this one.
-            text=None if item.binding == "now" and status != "touched" else item.text,
+            text=text,
         )
+
+    def _set_aside(self, app: str) -> Collection[str]:
+        """The nodes of what functions of an application failed on."""
+        if app not in self._set_aside_of:
+            nodes = self._store.graph(app).nodes()
+            self._set_aside_of[app] = {node.node for node in nodes if node.op == QUARANTINE}
+        return self._set_aside_of[app]
+
+    def _status_in_any_file(self, app: str, node: str, otherwise: FileStatus) -> FileStatus:
+        """The status of a row that was written to some file of a node: changed or gone where all are, not known where some are."""
+        try:
+            statuses = set(self._engine.locations(app).file_statuses(node).values())
+        except (LineageError, KeyError):
+            current_budget().check()
+            return "unknown"
+        statuses = statuses or {otherwise}
+        if all(map(has_changed, statuses)):
+            # A file that is not gone may have been changed elsewhere.
+            return "gone" if statuses == {"gone"} else "changed"
+        return "unknown" if any(map(has_changed, {*statuses, otherwise})) else worst(statuses)
 
     def _array_file(self, app: str, node: str) -> str | None:
         """The file of an array; None: it has none."""

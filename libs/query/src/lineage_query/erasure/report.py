@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from lineage_core.html_parts import block, code, heading, note, table, text
 from lineage_query.erasure.plan import Plan
-from lineage_query.erasure.reached import KIND_TEXTS, Kind, ReachedRow
+from lineage_query.erasure.reached import KEPT_TEXT, KIND_TEXTS, Kind, ReachedRow
 
 SHOWN_MAX = 20
 """Rows of an output that people see; JSON and the HTML have all."""
@@ -64,13 +64,23 @@ def lines_of(plan: Plan, limit: int | None = SHOWN_MAX) -> Iterator[str]:
             for output, of_output in _by_output(rows):
                 yield f"  {output}"
                 for row in of_output[:limit]:
-                    yield f"    {row.place}{f': {row.text}' if row.text else ''} [{row_detail(row)}]"
+                    yield f"    {_row_line(row)} [{row_detail(row)}]"
                 yield from _more(len(of_output), limit)
     if plan.elsewhere:
         yield ""
         yield f"{len(plan.elsewhere):,} {_not_there(plan)}"
         for output, of_output in _by_output(plan.elsewhere):
             yield f"  {output}: {_where_text(of_output)}"
+            with_text = [row for row in of_output if row.text]
+            yield from (f"    {_row_line(row)}" for row in with_text[:limit])
+            yield from _more(len(with_text), limit)
+    if plan.kept_rows:
+        yield ""
+        yield f"{len(plan.kept_rows):,} row{'s' * (len(plan.kept_rows) != 1)}: {KEPT_TEXT}"
+        for output, of_output in _by_output(plan.kept_rows):
+            yield f"  {output}"
+            yield from (f"    {_row_line(row)}" for row in of_output[:limit])
+            yield from _more(len(of_output), limit)
     if plan.kept:
         yield ""
         yield "lineage itself keeps"
@@ -128,7 +138,7 @@ def _parts(plan: Plan) -> Iterator[str]:
         yield _section(f"Rows, {KIND_TEXTS[kind]}: {len(rows):,}")
         for output, of_output in _by_output(rows):
             cells = [
-                (code(row.place or ""), code(row.text or ""), text(row_detail(row)))
+                (code(row.shown_place), code(row.text or ""), text(row_detail(row)))
                 for row in of_output
             ]
             yield block([heading(output), table(("place", "text", "basis"), cells)])
@@ -137,6 +147,9 @@ def _parts(plan: Plan) -> Iterator[str]:
         (text(output), text(_where_text(rows))) for output, rows in _by_output(plan.elsewhere)
     ]
     yield block([table(("output", "rows"), cells_of_outputs)])
+    yield from _texts_of(row for row in plan.elsewhere if row.text)
+    yield _section(f"Rows, {KEPT_TEXT}: {len(plan.kept_rows):,}")
+    yield from _texts_of(plan.kept_rows)
     yield _section("What lineage itself keeps")
     kept_cells = [
         (text(kept.kind), text(kept.app), code(kept.where), str(kept.items or ""), text(kept.holds))
@@ -146,6 +159,12 @@ def _parts(plan: Plan) -> Iterator[str]:
     yield _section("What this does not remove")
     yield from (note("", line, "doubtful") for line in plan.not_removed)
     yield f"<p>{code(plan.digest)}</p>"
+
+
+def _texts_of(rows: Iterable[ReachedRow]) -> Iterator[str]:
+    for output, of_output in _by_output(list(rows)):
+        cells = [(code(row.shown_place), code(row.text or "")) for row in of_output]
+        yield block([heading(output), table(("place", "text"), cells)])
 
 
 def _section(title: str) -> str:
@@ -172,6 +191,10 @@ def _by_output(rows: Sequence[ReachedRow]) -> Iterator[tuple[str, Sequence[Reach
     for (app, _), of_output in outputs.items():
         first = of_output[0]
         yield f"{first.path or first.what or 'node'} ({first.label}, {app})", of_output
+
+
+def _row_line(row: ReachedRow) -> str:
+    return f"{row.shown_place}{f': {row.text}' if row.text else ''}"
 
 
 def _where_text(rows: Sequence[ReachedRow]) -> str:

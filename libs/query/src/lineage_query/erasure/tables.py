@@ -91,14 +91,15 @@ def delete_from_tables(
 
 
 def on_other_storage(approved: Mapping[str, Any]) -> dict[str, int]:
-    """Folders of outputs that are not on this machine and have rows of a plan which may carry the subject's, and how many.
+    """Folders of outputs, and topics, that are not on this machine and have rows of a plan which may carry the subject's, and how many.
 
     Nothing is deleted from tables there.
     """
     folders: dict[str, int] = {}
     for row in rows_of(approved):
         if row["path"] is not None and _may_carry(row) and not _is_here(row["path"]):
-            folder = row["path"].rpartition("/")[0]
+            is_whole = row["row"] is None or row["unit"] == "offset"
+            folder = row["path"] if is_whole else row["path"].rpartition("/")[0]
             folders[folder] = folders.get(folder, 0) + 1
     return folders
 
@@ -134,6 +135,8 @@ def _steps(approved: Mapping[str, Any]) -> list[Step]:
         if row["kind"] != "carries" or not row["exact"] or row["row"] is None:
             raise ErasureError(
                 f"{root}: whether {row['place']} is the subject's is not known, so nothing is deleted from tables"
+                if row["place"] is not None
+                else f"{root}: where a row of the plan ({row['output']}, {row['app']}) stands in it is not known, so nothing is deleted from tables"
             )
         files = tables.setdefault((kind, str(root)), {})
         files.setdefault(_within(root, row["path"]), set()).add(row["row"])
@@ -152,7 +155,9 @@ def _rows_in(step: Step) -> TableRows:
 
 
 def _table_of(path: str) -> tuple[str, Path] | None:
-    for parent in Path(path).absolute().parents:
+    whole = Path(path).absolute()
+    # Of a row whose place is not known, the path is that of the table itself.
+    for parent in (whole, *whole.parents):
         if (parent / "_delta_log").is_dir():
             return _STEP[DELTA], parent
         if any((parent / "metadata").glob("*.metadata.json")):

@@ -120,7 +120,7 @@ class Verifying:
         plan = self.make()
         for reached in plan.rows:
             if reached.is_there and not reached.kept:
-                self._result.add(reached.kind, str(reached.place), "a trace leads to it")
+                self._result.add(reached.kind, reached.shown_place, "a trace leads to it")
         for gap in plan.gaps:
             self._unseen(gap.warning())
 
@@ -198,10 +198,11 @@ class Verifying:
                 self._unseen(
                     f"{row['app']}: cells of the array {row['label']} were computed from the rows: what stands in them is not known"
                 )
+            elif row["place"] is None and row["path"] is not None:
+                self._look(partial(self._unplaced, row), f"{row['path']} ({row['label']})")
             elif row["place"] is None:
                 self._unseen(
-                    f"{row['app']}: {row['what']} ({row['label']}) gave values to the program, or to what is no file: what became "
-                    "of them is not known"
+                    f"{row['app']}: {row['what']} ({row['label']}) gave values to the program: what became of them is not known"
                 )
             else:
                 self._look(partial(self._planned, row, texts), row["place"])
@@ -244,6 +245,22 @@ class Verifying:
                 "its file was changed, and which values of the row stood in it is not known here: whether the row is still there is not known"
             )
         texts.setdefault(path, []).append(row)
+
+    def _unplaced(self, row: Mapping[str, Any]) -> None:
+        """A row of the plan that was written to a file which is not known.
+
+        Raises:
+            LineageError: the row may be there still.
+        """
+        files = {}
+        if row["app"] in self.store.application_ids():
+            files = self.engine.locations(row["app"]).file_statuses(row["node"])
+        if not files or set(files.values()) != {"gone"}:
+            raise LineageError(
+                "where the row stands in it is not known: whether it is still there is not known"
+            )
+        for path in files:
+            self._check_moved(row, path)
 
     def _check_moved(self, row: Mapping[str, Any], path: str) -> None:
         """See that a row whose file is gone would be found by reading if it was put into another file of its table.

@@ -2154,7 +2154,7 @@ export interface components {
       what: string;
       /**
        * Place
-       * @description where it is; null: in no file, or in one that is gone
+       * @description where it is; null: in no file, in one that is gone, or at a place that is not known
        */
       place: string | null;
       /**
