@@ -1,7 +1,7 @@
 """Tells rows that carry a subject's rows from values that other rows went into, too.
 
 A row carries them if, of the rows that it was made of, no other is of the same source (a copy, a joined row), or if a value stands in it
-that no other of these rows of the source has. Otherwise it is mixed, where its own trace backward is exact and its text can be read; else
+that no other of these rows of the source has, and that is not likely to stand there by chance, as short numbers do. Otherwise it is mixed, where its own trace backward is exact and its text can be read; else
 it is not told apart. What a program changed (hashes, other spellings, parts of texts) is not recognised as a value.
 """
 
@@ -37,6 +37,10 @@ SOURCES_LISTED_MAX = 1_000
 NUMBER_CHARACTERS_MAX = 40
 UNREADABLE = "\ufffd"
 """Stands in a text for bytes that are no UTF-8."""
+SURE_DIGITS = 6
+"""Significant digits from which on a number in a text is taken for a row's value: a shorter one may be a count, a sum or a year."""
+_SHORT_WORD_MAX = 2
+_COMMON_WORDS = frozenset({"true", "false", "yes", "null", "none", "nan"})
 _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
 """A number without its sign, or letters and digits."""
 
@@ -199,20 +203,26 @@ class _Judging:
             return replace(row, kind="unknown", basis=step, columns=columns)
         knows_others = step.all_listed and self.complete
         own = self._columns_in(row.text, step.other_words) if knows_others else columns
-        if own:
-            basis = f"values of {', '.join(own)} stand in it"
-            return self._with(row, "carries", basis, step, own)
         before = [of_place[place] for place in step.through if place in of_place]
         is_direct = bool(step.through & self.starts)
-        if step.others == 0 and (
+        is_copy = step.others == 0 and (
             is_direct or not before or any(one.kind == "carries" for one in before)
-        ):
+        )
+        if own and (is_copy or not self._may_be_chance(row.text or "", own)):
+            basis = f"values of {', '.join(own)} stand in it"
+            return self._with(row, "carries", basis, step, own)
+        if is_copy:
             return self._with(row, "carries", "no other row of its source went into it", step, ())
         if not step.exact:
             basis = "what it was made of is a superset, or incomplete"
             return self._with(row, "unknown", basis, step, ())
         if row.text is None or is_cut(row.text) or UNREADABLE in row.text:
             return self._with(row, "unknown", "its whole text can't be read", step, ())
+        if own:
+            basis = (
+                f"values of {', '.join(own)} stand in it, so short that they may be something else"
+            )
+            return self._with(row, "unknown", basis, step, own)
         if step.others == 0:
             weakest = max(before, key=lambda one: (one.kind == "unknown", one.others or 0))
             judged = self._with(row, weakest.kind, f"made of {weakest.place} alone", step, ())
@@ -220,6 +230,16 @@ class _Judging:
         shared = f"; values of {', '.join(columns)} stand in it, which others of these have, too"
         basis = f"other rows went into it{shared if columns else ''}"
         return self._with(row, "mixed", basis, step, ())
+
+    def _may_be_chance(self, text: str, columns: Sequence[str]) -> bool:
+        """Whether values of columns of the subject that stand in a text may be other values."""
+        words, by_column = words_of(text), _values_by_column(text)
+        return not any(
+            _is_sure(own) or holds(by_column.get(column.lower(), ()), own)
+            for row in self.subject
+            for column, value in row.values
+            if column in columns and (own := words_of(value)) and holds(words, own)
+        )
 
     @staticmethod
     def _with(
@@ -241,6 +261,34 @@ class _Judging:
                 if own and holds(words, own) and not any(holds(other, own) for other in others):
                     found[column] = None
         return tuple(found)
+
+
+def _is_sure(value: Sequence[str]) -> bool:
+    """Whether a value in a text is not there by chance: it has several words, or one that is neither short nor common."""
+    if len(value) != 1:
+        return True
+    (word,) = value
+    try:
+        return len(Decimal(word).as_tuple().digits) >= SURE_DIGITS
+    except InvalidOperation:
+        is_short = word.isascii() and len(word) <= _SHORT_WORD_MAX
+        return not is_short and word not in _COMMON_WORDS
+
+
+def _values_by_column(text: str) -> dict[str, tuple[str, ...]]:
+    """The words of the values of a row by its columns, in small letters; none where its text does not name them."""
+    if not text.startswith("{"):
+        return {}
+    try:
+        row = json.loads(text)
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(row, dict):
+        return {}
+    return {
+        name.lower(): tuple(word for leaf in _leaves(value) for word in words_of(leaf))
+        for name, value in row.items()
+    }
 
 
 def _stronger(one: ReachedRow | None, other: ReachedRow) -> ReachedRow:

@@ -1,0 +1,118 @@
+"""Rows that hold a value of a subject are told from counts and sums in which the same number stands by chance."""
+
+from __future__ import annotations
+
+import json
+from typing import Any, cast
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lineage_query.answers import Answer, Group, Item
+from lineage_query.engine import QueryEngine
+from lineage_query.erasure.finding import SubjectRow
+from lineage_query.erasure.kinds import told_apart
+from lineage_query.erasure.reached import ReachedRow
+from lineage_query.trace_query import TraceQuery
+from lineage_store.port import GraphStore
+
+pytestmark = pytest.mark.unit
+Person = tuple[int, str, int]
+COLUMNS = ("id", "name", "amount")
+NAMES = ("ann", "bob", "eve", "zoe")
+
+
+class _Nodes:
+    """A store whose applications have no DataFrames."""
+
+    def graph(self, app: str) -> _Nodes:
+        return self
+
+    def nodes(self) -> tuple[()]:
+        return ()
+
+
+class _Back:
+    """A row goes back to some lines of `/s.csv`."""
+
+    def __init__(self, lines: list[str]) -> None:
+        items = tuple(Item("", f"/s.csv:{at}", line) for at, line in enumerate(lines, 1))
+        self.group = Group("0", "read", "read", "/s.csv", len(items), items)
+
+    def ask(self, query: TraceQuery) -> Answer:
+        return Answer(
+            "app", query.direction, query.places, (), True, (), (self.group,), (),
+            changed=False, complete=True,
+        )  # fmt: skip
+
+
+def judged(text: str, people: list[Person]) -> ReachedRow:
+    """A row of an output that was made of all people. The first one is the subject."""
+    lines = [",".join(map(str, person)) for person in people]
+    values = tuple(zip(COLUMNS, map(str, people[0]), strict=True))
+    row = ReachedRow("app", "9", "out", "write", "/out:1", "/out", "same", exact=True, text=text)
+    [result] = told_apart(
+        [row],
+        [SubjectRow("/s.csv:1", lines[0], values)],
+        cast("GraphStore", _Nodes()),
+        cast("QueryEngine", _Back(lines)),
+        complete=True,
+    )
+    return result
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("rome,2", "unknown"),
+        ('{"city":"rome","n":2}', "unknown"),
+        ('{"city":"rome","ID":2}', "carries"),
+        ('{"city":"rome","id":[1,2]}', "carries"),
+        ('{"city":"rome","persons":[1,2]}', "unknown"),
+        ("rome,3", "mixed"),
+        ("rome,ann", "carries"),
+        ("rome,123456", "carries"),
+        ("rome,1234560", "mixed"),
+    ],
+)
+def test_a_short_number_alone_does_not_say_whose_it_is(text: str, kind: str) -> None:
+    people = [(2, "ann", 123456), (1, "bob", 7)]
+    assert judged(text, people).kind == kind
+
+
+@pytest.mark.parametrize("text", ["rome,2", "rome,true", "rome,f"])
+def test_in_a_row_of_the_subject_alone_any_value_counts(text: str) -> None:
+    assert judged(text, [(2, "ann", 3)]).kind == "carries"
+
+
+persons = st.tuples(st.integers(0, 30), st.sampled_from(NAMES), st.integers(0, 9))
+
+
+@given(
+    people=st.lists(persons, min_size=2, max_size=5),
+    shows=st.sampled_from(["count", "sum", "ids", "names"]),
+    is_json=st.booleans(),
+)
+def test_no_count_is_said_to_carry_and_no_list_to_show_nothing(
+    people: list[Person], shows: str, is_json: bool
+) -> None:
+    made: dict[str, Any] = {
+        "count": len(people),
+        "sum": sum(amount for _, _, amount in people),
+        "ids": [number for number, _, _ in people],
+        "names": [name for _, name, _ in people],
+    }
+    value = made[shows]
+    row = judged(json.dumps({"made": value}) if is_json else f"rome,{value}", people)
+    first, others = people[0], people[1:]
+    if shows in {"count", "sum"}:
+        assert row.kind != "carries", row
+    elif shows == "names":
+        is_own = first[1] not in {name for _, name, _ in others}
+        assert row.kind == ("carries" if is_own else "mixed"), row
+        assert "name" in (row.columns if is_own else row.basis)
+    else:
+        # Numbers of others may be equal, or of other columns.
+        is_own = all(first[0] not in (number, amount) for number, _, amount in others)
+        assert not (is_own and row.kind == "mixed"), row
