@@ -255,6 +255,12 @@ def test_a_report_has_no_scripts_whatever_jobs_wrote(world: World) -> None:
         ("mail:b@x.org", "b@x.org", True),
         ("007", "7", True),
         ("2024-01-05", "2024-01-05", True),
+        ('{"name":"QW5u"}', "Ann", True),
+        ('{"name":"SsO2cmc="}', "Jörg", True),
+        ('{"name":"QW5uQQ=="}', "Ann", False),
+        ('{"names":["b\'J\\\\xc3\\\\xb6rg\'"]}', "Jörg", True),
+        ('{"name":"b\'\\\\xff\'","x":"Rome"}', "Rome", True),
+        ('{"name":"b\'open"}', "open", True),
     ],
 )
 def test_values_are_found_as_words(text: str, value: str, stands: bool) -> None:

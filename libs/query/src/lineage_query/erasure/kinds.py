@@ -20,6 +20,7 @@ from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer
 from lineage_query.engine import QueryEngine
+from lineage_query.erasure.binary_values import text_in
 from lineage_query.erasure.finding import SubjectRow
 from lineage_query.erasure.reached import Kind, Place, ReachedRow, place_of
 from lineage_query.recipe_rows import recipe_nodes_among
@@ -297,7 +298,7 @@ def _stronger(one: ReachedRow | None, other: ReachedRow) -> ReachedRow:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in order, small letters, letters and numbers in one spelling; of JSON, those of its values."""
+    """The words of a text in order, small letters, letters and numbers in one spelling; of JSON, those of its values, and those in bytes."""
     pieces: Iterable[str] = (text,)
     if text[:1] in {"{", "["}:
         try:
@@ -345,5 +346,8 @@ def _leaves(value: Any) -> Iterable[str]:
                 yield from _leaves(inner)
         case None | bool():
             return
+        case str():
+            yield value
+            yield from text_in(value)
         case _:
             yield str(value)

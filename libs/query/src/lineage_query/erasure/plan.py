@@ -33,12 +33,12 @@ NOT_REMOVED = (
     "its functions opened by themselves: lineage sees none of it.",
     "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
-    "Copies that no captured program made, and outputs that were moved or renamed; names of columns and folders that are values of rows "
+    "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, and outputs that were moved or renamed; names of columns and folders that are values of rows "
     "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
     "programs, recipes of the windows of streams, names and paths in recordings of arrays, data sets of triples, records of Kafka behind those of other applications, and transaction logs of "
-    "Neo4j; spools on other machines, with records that Kafka did not take; and blocks of tasks without an end in the linker's Redis, until they expire there "
+    "Neo4j; spools on other machines and in other folders than LINEAGE_SPOOL says here, with records that Kafka did not take; and blocks of tasks without an end in the linker's Redis, until they expire there "
     "(LINEAGE_LINKER_RETENTION_S). Files of a lake whose writer was killed or is still at work, "
     "which no version has: `lineage compact` deletes them when they are a week old. Kafka gives nobody a deleted record, "
     "and removes it from its disks with the segment of the log.",

@@ -14,9 +14,9 @@ from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.engine import QueryEngine
+from lineage_query.erasure.binary_values import with_readable_record
 from lineage_query.erasure.finding import SubjectRow
 from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of, topic_record
-from lineage_query.erasure.topic_texts import with_readable_record
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.file_status import FileStatus, by_state, has_changed, worst
