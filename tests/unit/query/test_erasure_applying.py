@@ -18,6 +18,7 @@ import pytest
 from lineage_core.contract.block import BlockId
 from lineage_core.contract.message import Recipe, Unknown
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
+from lineage_core.recipe.document import File, Source
 from lineage_core.recipe.document import Recipe as Document
 from lineage_core.recipe.plan import Attribute, Literal, Values
 from lineage_query.engine import QueryEngine
@@ -157,6 +158,28 @@ def test_recipes_with_the_subjects_values_go(world: World) -> None:
     graph = world.store.graph(app)
     assert graph.recipe("f1") == ERASED_RECIPE
     assert graph.recipe("f2") == recipes["f2"]
+
+
+@pytest.mark.parametrize("is_readable", [True, False])
+def test_rows_that_no_recipe_reads_go_with_what_a_task_left(
+    world: World, is_readable: bool
+) -> None:
+    app = world.store.application_ids()[0]
+    folder = place_of(world).rows / app
+    folder.mkdir(parents=True)
+    for name in ("read.parquet", "again.parquet", "killed.parquet.part"):
+        (folder / name).write_bytes(b"")
+    file = File((folder / "read.parquet").as_uri(), 0, 0)
+    source = Source("parquet", (folder.as_uri(),), '{"type":"struct","fields":[]}', files=(file,))
+    column = Attribute(1, "v", "string")
+    text = Document("3.5", {}, (source,), (Values((column,), ()),)).to_json()
+    if not is_readable:
+        text = text.replace('"version":2', '"version":99')
+    world.store.write(app, [Recipe(app=app, node="f1", recipe=text)])
+    applied(world, plan_of(world).to_json())
+    # A recipe that can't be read may hold the values, and goes.
+    left = {"read.parquet"} if is_readable else set()
+    assert {path.name for path in folder.iterdir()} == left
 
 
 @pytest.mark.parametrize("torn", [False, True])

@@ -9,6 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from lineage_core.contract.block import BlockId
@@ -291,6 +293,35 @@ def test_values_in_messages_are_found(erasure: Erasure) -> None:
         verified = erasure.verify()
         assert f"{what} holds the values" in {left.why for left in verified.left}
         assert len(verified.left) == number
+
+
+def test_values_in_rows_that_any_application_keeps_are_found(erasure: Erasure) -> None:
+    """Rows that went through the driver's memory are reached by no trace."""
+    erasure.erase()
+    kept = erasure.place.rows / "app-7" / "list-3" / "rows.parquet"
+    hits = (
+        erasure.place.spool
+        / erasure.store.application_ids()[0]
+        / "watch"
+        / "hits"
+        / "a1"
+        / "x.jsonl"
+    )
+    for path in (kept, hits):
+        path.parent.mkdir(parents=True)
+    pq.write_table(pa.table({"token": ["r4x"]}), kept)
+    hits.write_text('{"text":"r4x"}\n')
+    assert erasure.verify().clean
+    pq.write_table(pa.table({"token": ["r4x", "r3x"]}), kept)
+    hits.write_text('{"text":"R3X"}\n')
+    assert {Path(left.where.partition(",")[0]).name for left in erasure.verify().left} == {
+        "rows.parquet",
+        "x.jsonl",
+    }
+    kept.unlink()
+    hits.unlink()
+    kept.with_suffix(".parquet.part").write_bytes(b"PAR1\0r3x")
+    assert any("parquet.part" in reason for reason in erasure.verify().unseen)
 
 
 def test_values_in_what_is_said_of_streams_are_found(erasure: Erasure) -> None:

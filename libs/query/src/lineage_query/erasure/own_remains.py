@@ -6,32 +6,40 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TypeAlias
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.blocks import iter_blocks
 from lineage_query.erasure.applying import items_of
 from lineage_query.erasure.erased_texts import ItemsOfTexts
+from lineage_query.erasure.file_search import FileSearch
 from lineage_query.erasure.journal import Step
-from lineage_query.erasure.keeping import NOT_KNOWN, StorePlace, kept_of, view_texts
+from lineage_query.erasure.keeping import NOT_KNOWN, StorePlace, files_in, kept_of, view_texts
 from lineage_query.erasure.message_texts import TYPES
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.topics import records_with_texts
+from lineage_query.rows.reader import RowReader
+from lineage_store.paths import canonical
 from lineage_store.port import GraphStore
 from lineage_store.url import open_embedded, store_path
+from lineage_store.watch_folder import FOLDER
 
 Look: TypeAlias = Callable[[], None]
+HITS = ".jsonl"
+"""The ending of files of rows that were watched."""
 
 
 @dataclass(frozen=True, slots=True)
 class OwnRemains:
-    """What is ours. ``steps``: of the journal, none where the plan was not carried out.
+    """What is ours. ``reader``: reads its files. ``steps``: of the journal, none where the plan was not carried out.
 
     ``add``: takes the kind, place and reason of what is left; ``unseen``: takes what could not be looked at.
     """
 
     store: GraphStore
     place: StorePlace
+    reader: RowReader
     steps: Sequence[Step]
     texts: SubjectTexts
     add: Callable[[str, str, str], None]
@@ -46,6 +54,12 @@ class OwnRemains:
         if self.place.has_pipeline:
             yield "dead letters and other records in Kafka", self._topics
         yield "spools", self._spools
+        for path in files_in(self.place.rows):
+            yield str(path), partial(self._file, path, "kept rows hold the values: lineage rm")
+        for path in files_in(self.place.spool):
+            if path.suffix == HITS and FOLDER in path.parts:
+                why = "rows that were watched hold the values: delete the file"
+                yield str(path), partial(self._file, path, why)
 
     def _of_app(self, app: str) -> tuple[ItemsOfTexts | None, Collection[str]]:
         """Whose texts, and which recipes, were to be erased."""
@@ -87,6 +101,13 @@ class OwnRemains:
                         self.add("lineage", step["app"], "a copy waits beside the lake")
             case _:
                 pass
+
+    def _file(self, path: Path, why: str) -> None:
+        if not path.exists():
+            return
+        looked_for = dict.fromkeys(self.texts.keys, why)
+        add = partial(self.add, "lineage")
+        FileSearch(self.reader, canonical(str(path)), looked_for, add, self.unseen).run()
 
     def _topics(self) -> None:
         if self.place.topics is None:

@@ -302,7 +302,7 @@ class Verifying:
             )
         columns = {column.lower() for column in self._columns}
         remains = OwnRemains(
-            self.store, self.place, steps or (), SubjectTexts(self._keys, columns),
+            self.store, self.place, self.reader, steps or (), SubjectTexts(self._keys, columns),
             self._result.add, self._unseen,
         )  # fmt: skip
         for what, look in remains.looks():
