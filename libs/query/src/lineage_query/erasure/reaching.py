@@ -283,8 +283,13 @@ class Reaching:
     def _set_aside(self, app: str) -> Collection[str]:
         """The nodes of what functions of an application failed on."""
         if app not in self._set_aside_of:
-            nodes = self._store.graph(app).nodes()
-            self._set_aside_of[app] = {node.node for node in nodes if node.op == QUARANTINE}
+            nodes = [node for node in self._store.graph(app).nodes() if node.op == QUARANTINE]
+            # Programs of other engines may call an operator of theirs so, but no sink of another node.
+            self._set_aside_of[app] = {
+                node.node
+                for node in nodes
+                if node.kind == "frame" or node.node.endswith(f":{QUARANTINE}")
+            }
         return self._set_aside_of[app]
 
     def _status_in_any_file(self, app: str, node: str, otherwise: FileStatus) -> FileStatus:
