@@ -26,8 +26,8 @@ from lineage_store.url import open_embedded, store_path
 from lineage_store.watch_folder import FOLDER
 
 Look: TypeAlias = Callable[[], None]
-HITS = ".jsonl"
-"""The ending of files of rows that were watched."""
+WATCHED = (".json", ".jsonl")
+"""Endings of files of conditions by which rows were watched, and of these rows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +57,8 @@ class OwnRemains:
         for path in files_in(self.place.rows):
             yield str(path), partial(self._file, path, "kept rows hold the values: lineage rm")
         for path in files_in(self.place.spool):
-            if path.suffix == HITS and FOLDER in path.parts:
-                why = "rows that were watched hold the values: delete the file"
+            if path.suffix in WATCHED and FOLDER in path.parts:
+                why = "what was watched holds the values: delete the file"
                 yield str(path), partial(self._file, path, why)
 
     def _of_app(self, app: str) -> tuple[ItemsOfTexts | None, Collection[str]]:
