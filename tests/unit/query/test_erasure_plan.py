@@ -18,6 +18,7 @@ from lineage_query.erasure.kinds import holds, words_of
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.reached import ReachedRow
 from lineage_query.erasure.report import html_of, lines_of
+from lineage_query.erasure.source_rows import SourceForm
 from lineage_query.rows.reader import RootedReader, RowReader
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import Job, Row, World
@@ -122,6 +123,26 @@ def test_outputs_on_the_way_are_in_the_plan_and_rows_are_told_apart(world: World
         ("out2", "carries", 0),
         ("out3", "carries", 0),
         ("out4", "carries", 0),
+    ]
+
+
+def test_a_copy_of_a_row_of_several_carries_no_more_than_that(world: World) -> None:
+    """The key of a group is that of others, too: the copy of the group does not show it."""
+    run(world, "count", 0)  # out2: of key a two rows
+    run(world, "copy", 2)  # out3
+    run(world, "join", 0, 2)  # out4: the very rows with their count
+    reader = RowReader()
+    query = SubjectQuery(
+        str(world.datasets[0].path), where="token = 'r1x'",
+        form=SourceForm(format="csv", separator=";", columns=("key", "token")),
+    )  # fmt: skip
+    engine = QueryEngine(world.store, reader)
+    plan = make_plan("erase", query, world.store, reader, engine)
+    assert short(plan.rows) == [
+        ("out2", "mixed", 1),
+        ("out3", "mixed", 1),
+        ("out4", "carries", 0),
+        ("out4", "mixed", 1),
     ]
 
 

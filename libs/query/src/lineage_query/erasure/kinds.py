@@ -206,10 +206,17 @@ class _Judging:
         own = self._columns_in(row.text, step.other_words) if knows_others else columns
         before = [of_place[place] for place in step.through if place in of_place]
         is_direct = bool(step.through & self.starts)
-        is_copy = step.others == 0 and (
-            is_direct or not before or any(one.kind == "carries" for one in before)
-        )
-        if own and (is_copy or not self._may_be_chance(row.text or "", own)):
+        if not is_direct:
+            shared = self._shared_in(before)
+            own = tuple(column for column in own if column not in shared)
+        kinds = {one.kind for one in before}
+        is_copy = step.others == 0 and (is_direct or not before or "carries" in kinds)
+        doubt = ""
+        if not is_direct and "unknown" in kinds and "carries" not in kinds:
+            doubt = "as in a row that is not told apart"
+        elif self._may_be_chance(row.text or "", own):
+            doubt = "so short that they may be something else"
+        if own and (is_copy or not doubt):
             basis = f"values of {', '.join(own)} stand in it"
             return self._with(row, "carries", basis, step, own)
         if is_copy:
@@ -220,17 +227,28 @@ class _Judging:
         if row.text is None or is_cut(row.text) or UNREADABLE in row.text:
             return self._with(row, "unknown", "its whole text can't be read", step, ())
         if own:
-            basis = (
-                f"values of {', '.join(own)} stand in it, so short that they may be something else"
-            )
+            basis = f"values of {', '.join(own)} stand in it, {doubt}"
             return self._with(row, "unknown", basis, step, own)
         if step.others == 0:
             weakest = max(before, key=lambda one: (one.kind == "unknown", one.others or 0))
             judged = self._with(row, weakest.kind, f"made of {weakest.place} alone", step, ())
             return replace(judged, others=weakest.others, at_least=weakest.at_least)
-        shared = f"; values of {', '.join(columns)} stand in it, which others of these have, too"
-        basis = f"other rows went into it{shared if columns else ''}"
+        with_others = (
+            f"; values of {', '.join(columns)} stand in it, which others of these have, too"
+        )
+        basis = f"other rows went into it{with_others if columns else ''}"
         return self._with(row, "mixed", basis, step, ())
+
+    def _shared_in(self, before: Sequence[ReachedRow]) -> frozenset[str]:
+        """Columns whose values stand in the rows that a row was made of as other rows of the source have them, and in none as the subject's own."""
+        shared, own = set[str](), set[str]()
+        for row in before:
+            if row.kind == "carries" and not row.columns:
+                return frozenset()
+            if row.kind != "unknown":
+                shared.update(self._columns_in(row.text, ()))
+            own.update(row.columns if row.kind == "carries" else ())
+        return frozenset(shared - own)
 
     def _may_be_chance(self, text: str, columns: Sequence[str]) -> bool:
         """Whether values of columns of the subject that stand in a text may be other values."""
