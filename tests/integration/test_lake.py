@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 
 from lineage.main import app as program
 from lineage_core.contract.block import BlockId
-from lineage_core.contract.message import Begin, Heartbeat
+from lineage_core.contract.message import Begin, Commit, Heartbeat
 from lineage_store.dump import dump_application
 from lineage_store.errors import StoreError
 from lineage_store.lake.address import LakeAddress
@@ -222,6 +222,21 @@ def test_a_moved_application_is_what_it_was(lake: LakeStore, tmp_path: Path) -> 
     assert verdict_of(lake).reasons == verdict.reasons
 
 
+def test_what_was_mended_since_is_moved(lake: LakeStore, tmp_path: Path) -> None:
+    spool = eventful(tmp_path)
+    with SqliteStore(tmp_path / "lineage.db") as sqlite:
+        ingest(sqlite, spool.folder)
+        move_application(sqlite, lake, APP, deletes=False)
+        assert lake.counts(APP).problems == sqlite.counts(APP).problems != {}
+        with sqlite.transaction() as connection:
+            connection.execute("DELETE FROM problem")
+        sqlite.write(APP, [Commit(app=APP, node="1", partition=99, attempt=0, blocks=0)])
+        wanted = contents_of(sqlite, APP)
+        assert move_application(sqlite, lake, APP).copied
+    assert lake.counts(APP).problems == {}
+    assert contents_of(lake, APP) == wanted
+
+
 def interrupt() -> None:
     """End here."""
     raise ZeroDivisionError
@@ -251,6 +266,14 @@ def test_what_changes_while_it_is_moved_is_not_deleted(
         with pytest.raises(ChangedError, match="other lineage"):
             move_application(sqlite, lake, "one")
         assert sqlite.application_ids() == ["one"]
+        assert contents_of(lake, "one") == wanted
+        # One that was written to since it was copied is copied again.
+        write_application(sqlite, "two", 0)
+        move_application(sqlite, lake, "two", deletes=False)
+        write_application(sqlite, "two", 1)
+        wanted = contents_of(sqlite, "two")
+        assert move_application(sqlite, lake, "two").copied
+        assert contents_of(lake, "two") == wanted
 
 
 @pytest.mark.long

@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from lineage import lakes
 from lineage.background.sessions import session_for
 from lineage.main import app as program
-from lineage_core.contract.message import Begin, Heartbeat, Recipe
+from lineage_core.contract.message import Begin, End, Heartbeat, Recipe
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter.errors import SettingsError
@@ -267,6 +267,13 @@ def test_two_runs_of_one_id_are_not_taken_for_each_other(tiers: Tiers) -> None:
             ask("app-1")
     refused = lineage(tiers.url, "back", f"{chain.files[1]}:1", "--app", "app-1")
     assert (refused.exit_code, "two runs" in refused.stderr) == (2, True)
+    # Nor do they keep others from being archived.
+    tiers.hot.write("app-1", [End(app="app-1", ended_at=10.0, status="ok")])
+    archived = lineage(tiers.url, "archive", "--older-than", "1h")
+    assert archived.exit_code == 2
+    assert "not archived, and nothing of it deleted: app-1" in archived.stderr
+    assert tiers.hot.application_ids() == ["app-1"]
+    assert set(tiers.cold.application_ids()) == set(chain.apps)
     assert lineage(f"sqlite:///{tiers.folder}/hot.db", "rm", "app-1").exit_code == 0
     assert list(dump_application(tiers.both, "app-1")) == list(
         dump_application(tiers.oracle, "app-1")

@@ -13,9 +13,9 @@ from lineage.spools import remove_spool
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_query.finding import find_application
-from lineage_store.errors import StoreError
+from lineage_store.errors import DamagedError, StoreError
 from lineage_store.lake.address import is_lake
-from lineage_store.moving import Moved, move_application
+from lineage_store.moving import ChangedError, Moved, move_application
 from lineage_store.port import GraphStore
 from lineage_store.tiers.address import hot_part, read_tiers
 from lineage_store.url import (
@@ -41,13 +41,14 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
     ``lake``: empty if the store has a lake behind it, which they go into.
 
     Raises:
-        ArchiveError: it does not say which applications, or where to, or one still runs.
+        ArchiveError: it does not say which applications, or where to, or one still runs; or some could not be moved, unlike the others.
         AgeError: ``age`` is none.
         StoreError: a store can't be read or written.
     """
     if bool(names) == bool(age):
         raise ArchiveError("give either applications, or --older-than AGE")
     moved: list[Moved] = []
+    left: list[str] = []
     with _opened(url, lake) as stores:
         for app in _chosen(stores, names, age):
 
@@ -62,6 +63,11 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
                     raise
                 echo(f"{app} was moved or removed by somebody else meanwhile", err=True)
                 continue
+            except (ChangedError, DamagedError) as error:
+                # Of this one alone: those that are younger would never be archived.
+                echo(str(error), err=True)
+                left.append(app)
+                continue
             if not as_json:
                 contents = moved[-1].contents
                 echo(
@@ -70,8 +76,10 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
                 )
     if as_json:
         print_json([asdict(one) for one in moved])
-    elif not moved:
+    elif not (moved or left):
         echo("no application is that old" if age else "all of them are in the lake")
+    if left:
+        raise ArchiveError(f"not archived, and nothing of it deleted: {', '.join(left)}")
 
 
 @dataclass(frozen=True, slots=True)

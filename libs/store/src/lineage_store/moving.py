@@ -94,17 +94,26 @@ class _Sum:
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """What a store has of an application: digests of its messages, problems, and the names of its blocks and edges; its latest heartbeat.
+    """What a store has of an application: digests of its messages, and of the names of its blocks and edges; of its problems; its latest heartbeat.
 
     Of heartbeats stores keep the latest alone, and seals only speed traces up.
     """
 
     digests: frozenset[bytes]
+    problems: frozenset[bytes]
     beat: tuple[int, float]
 
     def has_all_of(self, other: Names) -> bool:
         """Whether nothing of the other is missing."""
-        return self.digests >= other.digests and self.beat >= other.beat
+        return (
+            self.has_lineage_of(other)
+            and self.problems >= other.problems
+            and self.beat >= other.beat
+        )
+
+    def has_lineage_of(self, other: Names) -> bool:
+        """The same, but for problems, which may have been mended, and heartbeats."""
+        return self.digests >= other.digests
 
 
 def names_of(store: GraphStore, app: str) -> Names:
@@ -121,14 +130,14 @@ def names_of(store: GraphStore, app: str) -> Names:
             beat = max(beat, (message.beat, message.at))
         else:
             digests.add(_digest(b"message " + dump_message(message).encode()))
-    digests.update(_digest(f"problem {at}".encode()) for at in store.counts(app).problems.items())
+    problems = {_digest(f"problem {at}".encode()) for at in store.counts(app).problems.items()}
     ids = [ref.block_id for ref in graph.blocks()]
     digests.update(_digest(f"block {block_id}".encode()) for block_id in ids)
     for some in in_parts(ids, BLOCKS_AT_ONCE):
         current_budget().check()
         for edge in graph.edges_into(some):
             digests.add(_digest(f"edge {edge.producer} {edge.consumer} {edge.pairs}".encode()))
-    return Names(frozenset(digests), beat)
+    return Names(frozenset(digests), frozenset(problems), beat)
 
 
 def _digest(item: bytes) -> bytes:
@@ -159,6 +168,7 @@ def move_application(
     problems = dict(source.counts(app).problems)
     was_there = _has(lake, app, wanted, problems) or _is_rest(source, lake, app)
     if not was_there:
+        _check_other(source, lake, app)
         _copy(source, lake, app, problems)
         if not _has(lake, app, wanted, problems):
             raise ChangedError(
@@ -189,6 +199,19 @@ def _is_rest(source: GraphStore, lake: LakeStore, app: str) -> bool:
         return rest != whole and whole.has_all_of(rest)
     except KeyError:
         return False
+
+
+def _check_other(source: GraphStore, lake: LakeStore, app: str) -> None:
+    """Refuse to copy an application beside lineage of the same id that the source has not: both would be one afterwards."""
+    try:
+        there = names_of(lake, app)
+    except KeyError:
+        return
+    if not names_of(source, app).has_lineage_of(there):
+        raise ChangedError(
+            f"{app} has other lineage in {lake.address}, as of another run with this id: nothing was copied or deleted; "
+            "remove the one that is of no use from its store, by `lineage --store STORE rm APP`"
+        )
 
 
 def _copy(source: GraphStore, lake: LakeStore, app: str, problems: dict[str, str]) -> None:
