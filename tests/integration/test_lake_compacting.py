@@ -83,6 +83,22 @@ def test_files_that_were_replaced_are_deleted_by_when_that_was(
 
 
 @pytest.mark.parametrize("scheme", ["", "file://"], ids=["folder", "url"])
+def test_files_of_others_stay(folder: Path, scheme: str) -> None:
+    lake = LakeStore(LakeAddress(f"{scheme}{folder}"))
+    write_application(lake, "one", 0)
+    slow_writer(lake)
+    application = min(folder.glob("app=*"))
+    others = [folder / "notes.txt", folder / "data/part-0.parquet", application / "notes.txt"]
+    for path in others:
+        path.parent.mkdir(exist_ok=True)
+        path.write_text("mine")
+        os.utime(path, (1.0, 1.0))
+    written_ago(folder, UNFINISHED_H + 1, "*")
+    assert compact(lake, kept_h=0).deleted == 1
+    assert [path.read_text() for path in others] == ["mine"] * 3
+
+
+@pytest.mark.parametrize("scheme", ["", "file://"], ids=["folder", "url"])
 @pytest.mark.parametrize("is_deleted", [False, True])
 def test_a_writer_that_takes_too_long_begins_again(
     folder: Path, is_deleted: bool, scheme: str

@@ -13,9 +13,14 @@ LAKE_PREFIX = "lake:"
 STAGING_VARIABLE = "LINEAGE_LAKE_STAGING"
 DATABASE = "lineage.db"
 REMOTE_SCHEMES = frozenset(
-    ["abfs", "abfss", "adl", "az", "azure", "gcs", "gs", "hdfs", "memory", "s3", "s3a", "viewfs"]
+    ["abfs", "abfss", "adl", "az", "azure", "gs", "hdfs", "s3", "s3a", "viewfs"]
 )
-"""Of the object storage that the table format reaches by itself; its credentials are in the environment."""
+"""Of the storages whose commits the table format decides between writers; logins are in the environment.
+
+It opens others, too, such as ``gcs://`` by another library with other logins: there, nobody has tried what a lake needs.
+"""
+SAME_STORAGE = {"gcs": "gs", "s3n": "s3"}
+"""How others call a storage that a lake may be on."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +59,10 @@ def read_lake_address(url: str) -> LakeAddress:
     scheme, colon, path = rest.partition("://")
     if colon and scheme in REMOTE_SCHEMES and path.strip("/"):
         return LakeAddress(rest.rstrip("/"))
+    if colon and scheme in REMOTE_SCHEMES:
+        raise StoreError(f"store {url!r} names no folder; give lake:{scheme}://BUCKET/FOLDER")
+    if colon and scheme in SAME_STORAGE:
+        raise StoreError(f"store {url!r} is not known; give lake:{SAME_STORAGE[scheme]}://{path}")
     if colon and scheme != "file":
         raise StoreError(
             f"store {url!r} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "

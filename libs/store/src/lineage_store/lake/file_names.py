@@ -8,8 +8,11 @@ from typing import Final
 
 from lineage_store.lake.columns import APP, application_key
 
+SUFFIX: Final = ".parquet"
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_-][A-Za-z0-9_.-]{0,127}")
 """Ids that are names of files as they are."""
+_ENDS: Final = re.compile(r"\.parquet(\.tmp\.[0-9]+)?\Z")
+"""The second while a file is written to HDFS."""
 _OWN: Final = re.compile(r"[/.][0-9a-f]{32}-([0-9a-f]{32})\.parquet\Z")
 """How a name ends: what no other file has, and the digest of the footer."""
 
@@ -26,6 +29,11 @@ def key_in(path: str) -> str:
     return key if name == APP else ""
 
 
+def is_of_lake(path: str) -> bool:
+    """Whether a file may be one that a lake wrote, or began to write. Others may have laid theirs beside them."""
+    return key_in(path) != "" and _ENDS.search(path) is not None
+
+
 def new_path(key: str, app: str, footer: str) -> str:
     """The path of a file that is not there yet.
 
@@ -35,7 +43,7 @@ def new_path(key: str, app: str, footer: str) -> str:
         footer: digest of the file's footer.
     """
     named = f"{app}." if _PLAIN.fullmatch(app) else ""
-    return f"{folder_of(key)}/{named}{uuid.uuid4().hex}-{footer}.parquet"
+    return f"{folder_of(key)}/{named}{uuid.uuid4().hex}-{footer}{SUFFIX}"
 
 
 def footer_digest_in(path: str) -> str:
@@ -46,5 +54,5 @@ def footer_digest_in(path: str) -> str:
 
 def name_in(path: str) -> str | None:
     """The id of the application that a file says that it is of; None: it does not say."""
-    app, dot, _ = path.rpartition("/")[2].removesuffix(".parquet").rpartition(".")
+    app, dot, _ = path.rpartition("/")[2].removesuffix(SUFFIX).rpartition(".")
     return app if dot and application_key(app) == key_in(path) else None

@@ -15,6 +15,7 @@ from lineage_store.lake.arrow import nulls, pc
 from lineage_store.lake.columns import BLOBS, ORDER, PACKED, Kind, file_schema
 from lineage_store.lake.file_names import folder_of, new_path
 from lineage_store.lake.footers import digest_of_footer, footer_bytes
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.lake.table import LakeFile, LakeTable, sync_files
 
 GROUP_BYTES: Final = 1 << 20
@@ -76,7 +77,7 @@ def put_file(
             table.files.delete_file(path)
         if isinstance(error, OSError):
             raise StoreUnavailableError(
-                f"can't write the lake {table.address.location}: {error}"
+                f"can't write the lake {table.address.location}: {reason_of(error)}"
             ) from error
         raise
     if table.address.is_local:

@@ -22,6 +22,7 @@ from lineage_store.lake.columns import TYPES, Kind, application_key
 from lineage_store.lake.file_names import folder_of, key_in, name_in
 from lineage_store.lake.footers import read_footer
 from lineage_store.lake.opening import FileOpener
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.lake.table import LakeFile, LakeTable
 
 FOOTERS_CACHED: Final = 4_096
@@ -205,7 +206,9 @@ class LakeReader:
                     if missing := self._missing_of(files):
                         raise self._damaged(files, missing) from error
                     if is_tried:
-                        raise StoreUnavailableError(f"can't read the lake: {error}") from error
+                        raise StoreUnavailableError(
+                            f"can't read the lake: {reason_of(error)}"
+                        ) from error
                 is_tried, files = newer == files, newer
             except DamagedError as error:
                 raise self._damaged(files, error.damage) from error

@@ -13,6 +13,7 @@ import pyarrow as pa
 
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import DamagedError, StoreError, StoreUnavailableError
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.lake.table import LakeFile, LakeTable
 
 WHOLE_BYTES: Final = 4 << 20
@@ -71,13 +72,15 @@ def read_surely(
         except WRONG_BYTES as error:
             if not _may_be_damage(error):
                 raise
-            raise DamagedError(f"{path} of the lake is damaged: {error}") from error
+            raise DamagedError(f"{path} of the lake is damaged: {reason_of(error)}") from error
     except FileNotFoundError:
         raise
     except (OSError, MemoryError) as error:
-        raise StoreUnavailableError(f"can't read {path} of the lake: {error}") from error
+        raise StoreUnavailableError(f"can't read {path} of the lake: {reason_of(error)}") from error
     except pa.ArrowNotImplementedError as error:
-        raise StoreError(f"can't read {path} of the lake with this PyArrow: {error}") from error
+        raise StoreError(
+            f"can't read {path} of the lake with this PyArrow: {reason_of(error)}"
+        ) from error
 
 
 def _may_be_damage(error: Exception) -> bool:

@@ -23,7 +23,8 @@ from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableE
 from lineage_store.lake.address import LakeAddress, log_folder
 from lineage_store.lake.arrow import live_files
 from lineage_store.lake.columns import APP, SCHEMA
-from lineage_store.lake.file_names import key_in
+from lineage_store.lake.file_names import is_of_lake, key_in
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.offsets import OffsetMove
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ VERSION: Final = 2
 """Since 2 a lake may hold blocks that are not visible yet."""
 NAME: Final = "lineage"
 DESCRIPTION: Final = "lineage store, version "
+LOG: Final = "_delta_log"
+"""The folder of the table's log."""
 RETRY_S: Final = 60.0
 """How long a commit is tried again that conflicts with those of others."""
 PAUSE_S: Final = 0.02
@@ -110,7 +113,9 @@ def is_lake_there(address: LakeAddress) -> bool:
     try:
         return bool(delta.DeltaTable.is_deltatable(address.location))
     except OSError as error:
-        raise StoreUnavailableError(f"can't read the lake {address.location}: {error}") from error
+        raise StoreUnavailableError(
+            f"can't read the lake {address.location}: {reason_of(error)}"
+        ) from error
 
 
 class ReplacedError(Exception):
@@ -165,7 +170,7 @@ class LakeTable:
             table: DeltaTable = self._delta.DeltaTable(location)
             version = self._version_of(table)
         except (OSError, self._errors.DeltaError) as error:
-            raise StoreError(f"can't open the lake {location}: {error}") from error
+            raise StoreError(f"can't open the lake {location}: {reason_of(error)}") from error
         if version > self._form.version:
             raise StoreError(
                 f"{location} is of version {version}, this program knows {self._form.version}: "
@@ -203,13 +208,12 @@ class LakeTable:
                 time.sleep(PAUSE_S)
 
     def _create(self, location: str) -> None:
+        names = self._names_in_folder()
+        # Others may make the table at this moment.
+        if names and LOG not in names:
+            raise StoreError(f"{location} is a folder with other files; give an empty one")
         if self.address.is_local:
-            folder = Path(location)
-            # Others may make the table at this moment.
-            is_taken = folder.is_dir() and any(folder.iterdir())
-            if is_taken and not (folder / "_delta_log").is_dir():
-                raise StoreError(f"{location} is a folder with other files; give an empty one")
-            ensure_private_folder(folder)
+            ensure_private_folder(Path(location))
         self._delta.DeltaTable.create(
             location,
             schema=self._delta.Schema.from_arrow(self._form.schema),
@@ -219,6 +223,17 @@ class LakeTable:
             description=self._form.of_version(),
             configuration={"delta.checkpointInterval": str(CHECKPOINT_COMMITS)},
         )
+
+    def _names_in_folder(self) -> set[str]:
+        """What lies in the folder of the lake."""
+        try:
+            files = self._file_system()
+        except self._errors.TableNotFoundError:
+            # A folder of this machine by its URL.
+            return set()
+        found = files.get_file_info(fs.FileSelector("", allow_not_found=True))
+        # Some object storages keep an empty object for a folder.
+        return {info.base_name for info in found} - {""}
 
     def _file_system(self) -> fs.FileSystem:
         if self.address.is_local:
@@ -284,10 +299,14 @@ class LakeTable:
         self._refreshed_at = now
 
     def _not_read(self, error: Exception) -> StoreUnavailableError:
-        return StoreUnavailableError(f"can't read the lake {self.address.location}: {error}")
+        return StoreUnavailableError(
+            f"can't read the lake {self.address.location}: {reason_of(error)}"
+        )
 
     def _not_written(self, error: Exception) -> StoreUnavailableError:
-        return StoreUnavailableError(f"can't write the lake {self.address.location}: {error}")
+        return StoreUnavailableError(
+            f"can't write the lake {self.address.location}: {reason_of(error)}"
+        )
 
     def _check_folder(self) -> None:
         """Notice a folder of this machine that was removed or replaced, or whose disk was: its log would seem unchanged."""
@@ -306,7 +325,7 @@ class LakeTable:
         """Whether a folder of this machine has the commit after the one that was read last."""
         if not self.address.is_local:
             return False
-        log = f"{self.address.location}/_delta_log"
+        log = f"{self.address.location}/{LOG}"
         return os.path.exists(f"{log}/{self._table.version() + 1:020}.json")
 
     def _read(self) -> Snapshot:
@@ -425,7 +444,7 @@ class LakeTable:
         self._refresh()
         if self.address.is_local:
             # Have it on the disk: what it replaces is deleted elsewhere, and a power may fail.
-            log = Path(self.address.location) / "_delta_log"
+            log = Path(self.address.location) / LOG
             versions = range(before + 1, self._table.version() + 1)
             sync_files(*(log / f"{version:020}.json" for version in versions), log)
 
@@ -457,7 +476,7 @@ class LakeTable:
                 continue
             except OSError as error:
                 raise StoreUnavailableError(
-                    f"can't delete {file.path} of the lake: {error}"
+                    f"can't delete {file.path} of the lake: {reason_of(error)}"
                 ) from error
 
     def vacuum(self, older_than_h: int) -> list[str]:
@@ -476,7 +495,9 @@ class LakeTable:
                 self._table.create_checkpoint()
                 self._table.cleanup_metadata()
             except (OSError, self._errors.DeltaError) as error:
-                raise StoreUnavailableError(f"can't clean up the lake: {error}") from error
+                raise StoreUnavailableError(
+                    f"can't clean up the lake: {reason_of(error)}"
+                ) from error
         return [*removed, *(file.path for file in unfinished)]
 
     def dead_files(self, key: str) -> list[LakeFile]:
@@ -493,10 +514,11 @@ class LakeTable:
             return [file for file in self._dead(listed) if file.key == key]
 
     def _dead(self, paths: Iterable[str]) -> list[LakeFile]:
-        """Files that the newest version does not hold. It is read now, after the listing: what was committed meanwhile is in it."""
+        """Files of the lake that the newest version does not hold. It is read now, after the listing: what was committed meanwhile is in it."""
         by_key = self.snapshot(newest=True).files
         live = {file.path for files in by_key.values() for file in files}
-        return [LakeFile(path, 0, key_in(path)) for path in sorted(set(paths) - live)]
+        dead = {path for path in paths if is_of_lake(path)} - live
+        return [LakeFile(path, 0, key_in(path)) for path in sorted(dead)]
 
     def _vacuumed(
         self, older_than_h: int, *, full: bool = False, deletes: bool = False
@@ -515,4 +537,4 @@ class LakeTable:
                 )
             )
         except (OSError, self._errors.DeltaError) as error:
-            raise StoreUnavailableError(f"can't clean up the lake: {error}") from error
+            raise StoreUnavailableError(f"can't clean up the lake: {reason_of(error)}") from error

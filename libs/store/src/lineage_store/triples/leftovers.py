@@ -8,7 +8,8 @@ from typing import Final
 from pyarrow import fs
 
 from lineage_store.errors import StoreUnavailableError
-from lineage_store.lake.columns import APP
+from lineage_store.lake.file_names import is_of_lake
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.lake.table import UNFINISHED_H, LakeFile, LakeTable
 
 KEPT_S: Final = UNFINISHED_H * 3600.0
@@ -25,14 +26,13 @@ def remove_leftovers(table: LakeTable) -> int:
     try:
         listed = table.files.get_file_info(fs.FileSelector("", recursive=True))
     except OSError as error:
-        raise StoreUnavailableError(f"can't list {table.address.location}: {error}") from error
+        raise StoreUnavailableError(
+            f"can't list {table.address.location}: {reason_of(error)}"
+        ) from error
     old = {
         info.path
         for info in listed
-        if info.path.startswith(f"{APP}=")
-        and info.path.endswith(".parquet")
-        and info.mtime_ns is not None
-        and info.mtime_ns < before * 1e9
+        if is_of_lake(info.path) and info.mtime_ns is not None and info.mtime_ns < before * 1e9
     }
     if not old:
         return 0
