@@ -114,6 +114,9 @@ spec:
     {{- toYaml $peer.to | nindent 4 }}
   ports:
     - {protocol: TCP, port: {{ $peer.port }}}
+    {{- range $peer.morePorts }}
+    - {protocol: TCP, port: {{ . }}}
+    {{- end }}
 {{- end }}
 {{- end }}
 {{- end -}}
