@@ -1,10 +1,7 @@
-"""A lake on object storage: a server that stands in for S3 counts what is asked of it, is slow, refuses, and loses answers."""
+"""A lake on object storage: a server that stands in for S3, or for Google's, counts what is asked of it, is slow, refuses, and loses answers."""
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,22 +13,20 @@ from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.address import LakeAddress
-from lineage_store.lake.compacting import compact
 from lineage_store.lake.store import LakeStore
 from lineage_store.moving import contents_of, move_application
 from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.lake_writer import write_application
 from tests.support.object_storage import BUCKET, Fault, ObjectStorage, object_storage
-from tests.support.spool_builder import verdict_of
 from tests.support.stored_lineage import StoredRun, store_run
 
 pytestmark = pytest.mark.integration
 
 
-@pytest.fixture(scope="module")
-def storage() -> Iterator[ObjectStorage]:
-    with object_storage() as server, pytest.MonkeyPatch.context() as patch:
+@pytest.fixture(scope="module", params=["s3", pytest.param("gs", marks=pytest.mark.long)])
+def storage(request: pytest.FixtureRequest) -> Iterator[ObjectStorage]:
+    with object_storage(request.param) as server, pytest.MonkeyPatch.context() as patch:
         for name, value in server.settings.items():
             patch.setenv(name, value)
         yield server
@@ -39,7 +34,7 @@ def storage() -> Iterator[ObjectStorage]:
 
 @pytest.fixture
 def address(storage: ObjectStorage, tmp_path: Path) -> Iterator[LakeAddress]:
-    yield LakeAddress(f"s3://{BUCKET}/{tmp_path.name}/lineage")
+    yield LakeAddress(f"{storage.scheme}://{BUCKET}/{tmp_path.name}/lineage")
     storage.fail()
     storage.delay(0)
 
@@ -129,27 +124,6 @@ def test_what_is_held_is_bounded(
         assert lake.reader.opener.held_bytes <= max(file.size for file in files)
 
 
-@pytest.mark.long
-def test_several_processes_write_at_once_and_nothing_is_lost_or_twice(
-    storage: ObjectStorage, address: LakeAddress, tmp_path: Path
-) -> None:
-    with LakeStore(address) as lake, SqliteStore(tmp_path / "lineage.db") as sqlite:
-        writers = [
-            subprocess.Popen(
-                [sys.executable, "-m", "tests.support.lake_writer", address.location, "shared", first, "6"],
-                env={**os.environ, **storage.settings},
-            )
-            for first in ("0", "3")
-        ]  # fmt: skip
-        assert [writer.wait() for writer in writers] == [0, 0]
-        for part in range(9):
-            write_application(sqlite, "shared", part)
-        assert contents_of(lake, "shared") == contents_of(sqlite, "shared")
-        compact(lake)
-        assert contents_of(lake, "shared") == contents_of(sqlite, "shared")
-        assert verdict_of(lake, "shared") == verdict_of(sqlite, "shared")
-
-
 @pytest.mark.parametrize(
     "fault",
     [
@@ -191,6 +165,18 @@ def test_storage_that_refuses_is_named(storage: ObjectStorage, address: LakeAddr
         write_application(lake, "two", 0)
         assert set(lake.application_ids()) == {"one", "two"}
     with pytest.raises(StoreError, match="there is no lake at"):
-        LakeStore(LakeAddress(f"s3://{BUCKET}/elsewhere"), create=False)
+        LakeStore(LakeAddress(f"{storage.scheme}://{BUCKET}/elsewhere"), create=False)
     with pytest.raises(StoreError, match="can't open the lake"):
-        LakeStore(LakeAddress("s3://no-bucket/lineage"), create=False)
+        LakeStore(LakeAddress(f"{storage.scheme}://no-bucket/lineage"), create=False)
+
+
+def test_a_folder_with_files_of_others_is_no_new_lake(
+    storage: ObjectStorage, address: LakeAddress
+) -> None:
+    with LakeStore(address) as lake:
+        write_application(lake, "one", 0)
+    above = LakeAddress(address.location.rpartition("/")[0])
+    with pytest.raises(StoreError, match="a folder with other files"):
+        LakeStore(above)
+    with LakeStore(address, create=False) as lake:
+        assert lake.application_ids() == ["one"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -98,8 +98,18 @@ def clock() -> Clock:
     return Clock()
 
 
-@pytest.fixture(params=["sqlite", "neo4j", "lake", "tiers"])
-def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Iterator[GraphStore]:
+@pytest.fixture(
+    params=[
+        *("sqlite", "neo4j", "lake", "tiers"),
+        *(pytest.param(scheme, marks=pytest.mark.long) for scheme in ("s3", "gs", "az", "hdfs")),
+    ]
+)
+def store(
+    request: pytest.FixtureRequest,
+    tmp_path: Path,
+    clock: Clock,
+    lake_on: Callable[[str], LakeAddress],
+) -> Iterator[GraphStore]:
     if request.param == "sqlite":
         with SqliteStore(tmp_path / "lineage.db", clock=clock) as sqlite:
             yield sqlite
@@ -111,6 +121,9 @@ def store(request: pytest.FixtureRequest, tmp_path: Path, clock: Clock) -> Itera
         cold = LakeStore(LakeAddress(str(tmp_path / "lake")), clock=clock)
         with TieredStore(hot, lambda: cold, TierAddresses("hot", "lake:cold")) as tiers:
             yield tiers
+    elif request.param != "neo4j":
+        with LakeStore(lake_on(request.param), clock=clock) as remote:
+            yield remote
     else:
         with empty_neo4j(request.getfixturevalue("neo4j"), clock=clock) as neo4j:
             yield neo4j

@@ -1,10 +1,13 @@
-"""A server that stands in for S3, in a process of its own: it counts requests, takes its time, and fails where a test wants it to.
+"""A server that stands in for S3, or for Google Cloud Storage, in a process of its own: it counts requests, takes its time, and fails where a test wants it to.
 
-``python -m tests.support.object_storage`` prints its port. Buckets and objects are moto's, in memory.
+``python -m tests.support.object_storage s3`` (or ``gs``) prints its port. Buckets and objects are moto's, in memory. What delta-rs
+sends to Google is its XML API, which has the requests and answers of S3, but for the login and for what a write depends on.
 """
 
 from __future__ import annotations
 
+import functools
+import itertools
 import json
 import os
 import subprocess
@@ -18,6 +21,8 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from cryptography.hazmat.primitives.asymmetric import rsa
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from moto.moto_server.werkzeug_app import DomainDispatcherApplication, create_backend_app
 from moto.s3.models import s3_backends
 from werkzeug.serving import WSGIRequestHandler, make_server
@@ -27,8 +32,13 @@ from lineage.stack.ports import LOOPBACK
 BUCKET = "bucket"
 ACCOUNT = "123456789012"
 CONTROL = "/_control"
+LOGIN = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/s3/aws4_request, SignedHeaders=host, Signature=0"
+GENERATION = "HTTP_X_GOOG_IF_GENERATION_MATCH"
+"""0 in this header of Google's: write only what is not there yet. S3 says it by `If-None-Match: *`."""
 MEETING_S = 30.0
 """How long a request waits for others at most."""
+
+_folders = itertools.count()
 
 
 @dataclass
@@ -46,9 +56,13 @@ class Fault:
 
 
 class CountedStorage:
-    """A WSGI application: moto behind counts, a delay and faults."""
+    """A WSGI application: moto behind counts, a delay and faults.
 
-    def __init__(self) -> None:
+    ``scheme``: of the addresses that it is for. A program that speaks otherwise is refused.
+    """
+
+    def __init__(self, scheme: str) -> None:
+        self._scheme = scheme
         self._inner = DomainDispatcherApplication(create_backend_app)
         self._lock = threading.Condition()
         self._counts: Counter[str] = Counter()
@@ -67,6 +81,8 @@ class CountedStorage:
         fault = self._counted(environ)
         try:
             self._wait(environ)
+            if self._scheme == "gs":
+                _as_of_s3(environ)
             if fault is None:
                 return list(self._inner(environ, start))
             if fault.is_done:
@@ -112,6 +128,16 @@ class CountedStorage:
         return said
 
 
+def _as_of_s3(environ: dict[str, Any]) -> None:
+    """Make a request of Google's API one of S3. Without a login there is none."""
+    if environ.get("HTTP_AUTHORIZATION", "").startswith("Bearer ey"):
+        environ["HTTP_AUTHORIZATION"] = LOGIN
+    generation = environ.pop(GENERATION, None)
+    if generation is not None:
+        assert generation == "0"
+        environ["HTTP_IF_NONE_MATCH"] = "*"
+
+
 @dataclass(frozen=True)
 class Requests:
     """What was asked of the server since the last look. ``at_once``: most requests at the same time."""
@@ -131,17 +157,25 @@ class ObjectStorage:
     """A running server."""
 
     port: int
+    scheme: str
 
     @property
     def settings(self) -> dict[str, str]:
         """The environment of programs that use it."""
+        endpoint = f"http://{LOOPBACK}:{self.port}"
+        if self.scheme == "gs":
+            return {"GOOGLE_SERVICE_ACCOUNT_KEY": _google_account(endpoint)}
         return {
-            "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self.port}",
+            "AWS_ENDPOINT_URL": endpoint,
             "AWS_ALLOW_HTTP": "true",
             "AWS_ACCESS_KEY_ID": "test",
             "AWS_SECRET_ACCESS_KEY": "test",
             "AWS_REGION": "us-east-1",
         }
+
+    def folder(self) -> str:
+        """The URL of a folder that is not there yet."""
+        return f"{self.scheme}://{BUCKET}/lakes/{next(_folders)}"
 
     def requests(self) -> Requests:
         """What was asked since the last call."""
@@ -165,14 +199,30 @@ class ObjectStorage:
             return json.load(reply)
 
 
+@functools.cache
+def _google_account(endpoint: str) -> str:
+    """The key of a service account, by which programs sign their logins, for a server of our own."""
+    key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
+    pem = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    return json.dumps(
+        {
+            "type": "service_account",
+            "client_email": "tests@example.org",
+            "private_key": pem.decode(),
+            "private_key_id": "1",
+            "gcs_base_url": endpoint,
+        }
+    )
+
+
 @contextmanager
-def object_storage() -> Iterator[ObjectStorage]:
-    """Start a server with an empty `BUCKET`; it ends with the block."""
-    command = [sys.executable, "-m", "tests.support.object_storage"]
+def object_storage(scheme: str = "s3") -> Iterator[ObjectStorage]:
+    """Start a server with an empty `BUCKET`, for addresses with `s3` or `gs`; it ends with the block."""
+    command = [sys.executable, "-m", "tests.support.object_storage", scheme]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
-        yield ObjectStorage(int(server.stdout.readline()))
+        yield ObjectStorage(int(server.stdout.readline()), scheme)
     finally:
         server.kill()
         server.communicate()
@@ -184,9 +234,10 @@ class _Silent(WSGIRequestHandler):
     def log(self, *_: Any, **__: Any) -> None: ...
 
 
-def main() -> None:
+def main(scheme: str) -> None:
     """Serve until standard input ends: with the process that started it."""
-    server = make_server(LOOPBACK, 0, CountedStorage(), threaded=True, request_handler=_Silent)
+    storage = CountedStorage(scheme)
+    server = make_server(LOOPBACK, 0, storage, threaded=True, request_handler=_Silent)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     sys.stdout.write(f"{server.port}\n")
     sys.stdout.flush()
@@ -195,4 +246,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1])
