@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from lineage_query_api.errors import ProblemError
 from lineage_query_api.served_triples import ServedTriples
+from lineage_store.errors import StoreUnavailableError
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import trace
 from lineage_store.url import open_store
@@ -137,15 +139,21 @@ def test_callers_who_are_granted_some_applications_are_refused(folder: Path) -> 
 def test_triples_are_opened_once_and_as_soon_as_there_are_some(tmp_path: Path) -> None:
     url, path = f"lake:{tmp_path}/lake", tmp_path / "a.csv"
     served = ServedTriples(url)
-    with pytest.raises(ProblemError, match="there are no triples at"):
-        served.opened()
+    with pytest.raises(ProblemError, match="there are no triples at"), served.opened():
+        pass
     for at in range(3):
         path.write_text(f"src,dst,op\n{at},{at + 1},x\n")
         store = TripleStore(url, create=True)
         store.add("set", [path])
         store.index("set")
-        assert len(trace(served.opened(), "set", f"{at + 1}", is_back=True).triples) == at + 1
-        assert served.opened() is served.opened()
+        with served.opened() as first, served.opened() as second:
+            assert first is second
+            assert len(trace(first, "set", f"{at + 1}", is_back=True).triples) == at + 1
+    shutil.rmtree(tmp_path / "lake.triples")
+    with pytest.raises(StoreUnavailableError), served.opened() as failed:
+        trace(failed, "set", "1", is_back=True)
+    with pytest.raises(ProblemError, match="there are no triples at"), served.opened():
+        pass
 
 
 def test_a_server_without_a_lake_has_none(tmp_path: Path) -> None:

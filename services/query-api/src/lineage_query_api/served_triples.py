@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http import HTTPStatus
 
 from lineage_query_api.errors import ProblemError
-from lineage_store.errors import TriplesNotFoundError
+from lineage_store.errors import StoreUnavailableError, TriplesNotFoundError
 from lineage_store.lake.address import is_lake
 from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.data_sets import TripleStore
@@ -24,8 +26,9 @@ class ServedTriples:
         self._lock = threading.Lock()
         self._opened: TripleStore | None = None
 
-    def opened(self) -> TripleStore:
-        """The data sets.
+    @contextmanager
+    def opened(self) -> Iterator[TripleStore]:
+        """The data sets, for one question; opened anew for the next one where the storage did not answer.
 
         Raises:
             ProblemError: 404, there is no lake, or it has no triples.
@@ -46,4 +49,12 @@ class ServedTriples:
                 except TriplesNotFoundError as error:
                     # The first import may make them at any time.
                     raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
-            return self._opened
+            store = self._opened
+        try:
+            yield store
+        except StoreUnavailableError:
+            # Its folder may have been put in place of another.
+            with self._lock:
+                if self._opened is store:
+                    self._opened = None
+            raise

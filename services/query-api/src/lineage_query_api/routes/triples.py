@@ -48,8 +48,8 @@ MethodText: TypeAlias = Annotated[
 def list_triples(request: Request, callers: AllRows) -> TripleDataSets:
     """Data sets of triples that programs of others gave."""
     lineages, _ = callers
-    with lineages.turn():
-        listed = _served(request).opened().data_sets()
+    with lineages.turn(), _served(request).opened() as store:
+        listed = store.data_sets()
     items = [TripleDataSet.model_validate(one, from_attributes=True) for one in listed]
     return TripleDataSets(items=items)
 
@@ -119,8 +119,7 @@ def _served(request: Request) -> ServedTriples:
 def _traced(
     served: ServedTriples, lineages: Lineages, data_set: str, item: str, direction: str, method: str
 ) -> TripleTrace:
-    with lineages.turn():
-        store = served.opened()
+    with lineages.turn(), served.opened() as store:
         try:
             return trace(
                 store, data_set, item, is_back=direction == "backward", method=Method(method)
