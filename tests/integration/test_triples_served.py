@@ -124,7 +124,9 @@ def test_only_who_may_read_all_rows_is_answered_and_all_is_audited(
     assert any("item=c" in record["query"] for record in asked)
 
 
-def test_callers_who_are_granted_some_applications_are_refused(folder: Path) -> None:
+def test_callers_who_are_granted_some_applications_are_refused(
+    client: httpx.Client, folder: Path
+) -> None:
     secrets, tokens = readers(folder)
     grants = folder / "some.toml"
     grants.write_text(
@@ -133,7 +135,7 @@ def test_callers_who_are_granted_some_applications_are_refused(folder: Path) -> 
     given: dict[str, Any] = {"api_tokens": tokens, "api_grants": grants, "api_open": False}
     headers = {"Authorization": f"Bearer {secrets['reads']}"}
     with serving(f"lake:{folder}/lake", **given) as address:
-        assert httpx.get(f"{address}/v1/triples", headers=headers).status_code == 403
+        assert httpx.get(f"{address}/v1/triples", headers=headers, timeout=60).status_code == 403
 
 
 def test_triples_are_opened_once_and_as_soon_as_there_are_some(tmp_path: Path) -> None:
@@ -160,6 +162,6 @@ def test_a_server_without_a_lake_has_none(tmp_path: Path) -> None:
     url = f"sqlite:///{tmp_path}/lineage.db"
     open_store(url, create=True).close()
     with serving(url) as address:
-        answer = httpx.get(f"{address}/v1/triples")
+        answer = httpx.get(f"{address}/v1/triples", timeout=60)
         assert answer.status_code == 404
         assert "LINEAGE_STORE" in answer.json()["hint"]

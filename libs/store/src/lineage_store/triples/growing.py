@@ -76,10 +76,14 @@ def grow(index: HeldIndex, graph: Graph, set_items: int) -> Growth:
     ops, new_ops = index.labels(Part.OPS, graph.ops)
     labels, new_nodes = index.labels(Part.NODES, graph.nodes)
     node = np.where(graph.node >= 0, labels[graph.node], -1) if len(labels) else graph.node
-    has = index.has(held[graph.src], held[graph.dst], ops[graph.op])
-    src, dst, op = graph.src[~has], graph.dst[~has], ops[graph.op[~has]]
     is_new = held < 0
     first_of_set, root = index.sets_of(held[~is_new])
+    root_of = np.full(len(held), -1, np.int64)
+    root_of[~is_new] = root
+    # Both ends of a triple that is there are in one component: others are not looked up.
+    is_apart = root_of[graph.src] != root_of[graph.dst]
+    has = index.has(np.where(is_apart, -1, held[graph.src]), held[graph.dst], ops[graph.op])
+    src, dst, op = graph.src[~has], graph.dst[~has], ops[graph.op[~has]]
     joined = _joined(is_new, root, src, dst)
     first = index.count("items")
     new = _numbered(graph, first, held, joined, (src, dst), set_items)

@@ -30,7 +30,7 @@ def components(items: int, src: Numbers, dst: Numbers) -> Numbers:
 
     Round by round each root follows the smallest one beside it, and triples that are within a component by then are left out. A root
     that stays for two rounds took in another one, so there are at most twice as many rounds as the logarithm of the items says. That is as
-    quick as SciPy, and to load SciPy takes longer than all else when one per cent is added to an index of millions.
+    quick as SciPy, and to load SciPy takes about as long as all else when one per cent is added to an index of millions.
 
     Args:
         items: how many there are.

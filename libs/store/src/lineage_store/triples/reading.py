@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import numpy as np
@@ -30,7 +30,7 @@ FETCHED_BYTES: Final = 32 << 20
 
 @dataclass(slots=True)
 class ReadCounts:
-    """What look-ups opened: files, row groups, rows in these, and bytes of their columns as they are stored; ``triples``: of rows those that are triples."""
+    """What look-ups opened: files, row groups, rows in these, and bytes of their columns as they are stored (0: not counted); ``triples``: of rows those that are triples."""
 
     files: int = 0
     groups: int = 0
@@ -117,6 +117,7 @@ class GroupReader:
         self._opened: dict[str, _Opened] = {}
         self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
         self._held = 0
+        self._read: list[tuple[pq.FileMetaData, int]] = []
 
     def opened(self, file: PartFile) -> _Opened:
         """A file with its footer."""
@@ -261,13 +262,21 @@ class GroupReader:
         )
         return self._keep(file, index, rows)
 
+    def counted(self) -> ReadCounts:
+        """What was opened, with the bytes of its columns, which take long to be counted."""
+        sizes = (
+            described.column(at).total_compressed_size
+            for metadata, index in self._read
+            for described in (metadata.row_group(index),)
+            for at in range(described.num_columns)
+        )
+        return replace(self.counts, column_bytes=sum(sizes))
+
     def _keep(self, file: PartFile, index: int, rows: pa.Table) -> Columns:
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
-        described = self.opened(file).footer.metadata.row_group(index)
-        stored_columns = map(described.column, range(described.num_columns))
-        self.counts.column_bytes += sum(column.total_compressed_size for column in stored_columns)
+        self._read.append((self.opened(file).footer.metadata, index))
         if file.part in {Part.BACK, Part.FORWARD}:
             self.counts.triples += rows.num_rows
         self._groups[file.file.path, index] = columns, rows.nbytes
@@ -291,7 +300,9 @@ def _stored(file: PartFile, opened: _Opened) -> list[str]:
 
 def _array(column: Any) -> Any:
     if column.type == pa.int64():
-        return int64_of(column)
+        # Mostly there is one chunk, which need not be copied.
+        chunks = getattr(column, "chunks", [column])
+        return np.from_dlpack(chunks[0]) if len(chunks) == 1 else int64_of(column)
     return column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
 
 

@@ -323,6 +323,6 @@ def _answer(reading: Reading, asked: Numbers, found: _Found, component_rows: int
         triples=named.triples,
         method=found.method,
         component_triples=component_rows,
-        read=reading.reader.counts,
+        read=reading.reader.counted(),
         reason=found.reason,
     )
