@@ -848,7 +848,7 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
         typer.Option(
             "--slower-than",
             metavar="DURATION",
-            help="Print records with which the operator's function takes as long: 200ms, 1.5s, 2min.",
+            help="Print records with which the operator's function takes as long: 200ms, 1.5s, 2min. Of DataFrames calls of Python functions.",
             show_default=False,
         ),
     ] = "",
@@ -856,7 +856,7 @@ def watch(  # noqa: PLR0913, PLR0917 - an argument is an option
         bool,
         typer.Option(
             "--latency",
-            help="Time the operator's function: which tasks are slow, and with which records.",
+            help="Time the operator's function: which tasks are slow, and with which records. Of DataFrames the tasks of an action, and its Python functions.",
         ),
     ] = False,
     application: AppOption = "",

@@ -8,7 +8,7 @@ from typing import Any
 import typer
 
 from lineage.terminal import echo
-from lineage_query.watching.latency import TaskTime
+from lineage_query.watching.latency import TaskReads, TaskTime
 from lineage_query.watching.loop import Event, Found, WatchLoop, document_of
 from lineage_query.watching.reports import Report
 
@@ -32,6 +32,9 @@ class Printer:
             echo(f"lineage: {event}", err=True)
         elif isinstance(event, TaskTime):
             self._slowest[event.number] = []
+        elif isinstance(event, TaskReads):
+            # It is printed at the end, with its task.
+            return
         elif isinstance(event, Found):
             self._print_sources(event)
         elif event.task is None:
@@ -53,6 +56,8 @@ class Printer:
             return
         for rank, task in enumerate(ranked[:TASKS_SHOWN], 1):
             echo(f"{rank}. {task.time.label}, {task.text}", bold=True)
+            for part in loop.reads_of(task.time):
+                echo(f"{rank}. reads {part}")
             for report in self._slowest.get(task.time.number, ()):
                 _print_report(report)
                 if report.number in self._sources:

@@ -14,7 +14,7 @@ from lineage.watch_printing import TASKS_SHOWN, Printer
 from lineage_core.tracing.trace_result import TraceError
 from lineage_emitter.worker.watch_hits import Hits
 from lineage_query.watching.latency import TaskTime, rank_times
-from lineage_query.watching.loop import Event, WatchLoop
+from lineage_query.watching.loop import Event, WatchLoop, document_of
 from lineage_query.watching.reports import Report, Reports
 from lineage_query.watching.requests import RunningJob, requested_watch
 from lineage_query.watching.sources import Sources
@@ -62,6 +62,35 @@ def test_tasks_are_compared_with_whole_ones_of_their_operator() -> None:
     assert (deviation.count, len(deviation.tests)) == (8, 3)
     assert by_number[8].text.startswith("partition 8: 3 s with its 100 records, where the median")
     assert not by_number[4].deviation or not by_number[4].deviation.tests
+
+
+def test_a_task_with_many_more_records_than_others_says_so() -> None:
+    times = [time_of(n, 0.1 + n / 1_000) for n in range(1, 8)]
+    skewed = TaskTime(8, "2", "map (2)", 8, 1_250, 3.0, is_whole=True)
+    by_number = {task.time.number: task.text for task in rank_times([*times, skewed])}
+    assert "1,250 records (12.5 times those of the median task), where the median" in by_number[8]
+    assert "times those" not in by_number[1]
+
+
+def test_what_a_task_read_is_said_of_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    with closing(watched(tmp_path, WatchRequest("2", latency=True), [1.0, 2.0])) as loop:
+        (path,) = held_conditions(loop.job.folder)
+        facts = {"node": "2", "label": "map (2)", "partition": 1}
+        hits = Hits(str(loop.job.folder / HITS / path.stem / f"{uuid.uuid4().hex}.jsonl"), facts, 0)
+        hits.write({"reads": ["in.csv@0+9", "in.csv@9+3"]})
+        hits.close()
+        printer = Printer(as_json=False)
+        documents = []
+        while not loop.is_over:
+            for event in loop.step():
+                printer.event(event)
+                documents.append(document_of(event))
+        printer.times(loop)
+    first, *reads = capsys.readouterr().out.splitlines()[:3]
+    assert first.startswith("1. map (2), partition 1: 2 s")
+    assert reads == ["1. reads in.csv@0+9", "1. reads in.csv@9+3"]
+    expected = {"operator": "map (2)", "partition": 1, "reads": ["in.csv@0+9", "in.csv@9+3"]}
+    assert {"event": "reads"} | expected in documents
 
 
 def test_runs_of_a_partition_are_tasks_of_their_own(tmp_path: Path) -> None:

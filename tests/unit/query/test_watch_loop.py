@@ -5,7 +5,7 @@ from __future__ import annotations
 import uuid
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
+from contextlib import closing, nullcontext
 from itertools import islice
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -21,7 +21,7 @@ from lineage_emitter.worker.watch_hits import Hits
 from lineage_query.watching import reports
 from lineage_query.watching.loop import LINKED_S, TRACE_EVERY_S, Event, Found, WatchLoop
 from lineage_query.watching.reports import Candidate, Report
-from lineage_query.watching.requests import RunningJob, requested_watch
+from lineage_query.watching.requests import RunningJob, has_operator, requested_watch
 from lineage_query.watching.sources import NO_VALUES, NOT_LINKED, ON_DEMAND, Sources
 from lineage_store.watch_folder import (
     HITS,
@@ -155,6 +155,15 @@ def test_of_a_row_of_a_frame_what_traces_it_is_said_at_once(tmp_path: Path) -> N
     assert (nameless.place, nameless.reasons) == ("", (NO_VALUES,))
     assert (of_array.place, of_array.reasons) == ("", ("of an array",))
     assert named.to_json()["exact"] is False
+
+
+@pytest.mark.parametrize("latency", [True, False])
+def test_tasks_of_an_action_are_timed_whatever_its_plan_is(tmp_path: Path, latency: bool) -> None:
+    request = WatchRequest("job.py:4", "" if latency else "v > 1", latency=latency)
+    with closing(WatchedJob(tmp_path / "app", "app")) as job:
+        with open(job.folder / NODES, "a", encoding="utf-8") as nodes:
+            nodes.write('["", "the rows", "", "job.py:4", "a limit"]\n')
+        assert has_operator(job.folder, request) is latency
 
 
 @pytest.mark.parametrize(

@@ -82,7 +82,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
     )
     watch_frames: bool = Field(
         False,
-        description="rows of DataFrames' operators can be watched while the job runs (`lineage watch`)",
+        description="rows of DataFrames' operators can be watched while the job runs, and their tasks and Python functions timed (`lineage watch`)",
     )
 
     detailed: bool = Field(

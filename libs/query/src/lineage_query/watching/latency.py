@@ -8,15 +8,19 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import median
 from typing import Any
 
 from lineage_query.suspects.health import Deviation
 from lineage_query.suspects.outliers import VALUES_MIN, find_outliers
 
+RECORDS_MORE = 2
+"""With as many times the records of the median task, that is said."""
+
 
 @dataclass(frozen=True, slots=True)
 class TaskTime:
-    """How long the function of an operator took with the records of one run of a task.
+    """How long the function of an operator took with the records of one run of a task; of DataFrames a task as such, with what it read.
 
     ``is_whole``: with all of them: the watch counted before the first one, and the function gave all that it had.
     """
@@ -39,6 +43,20 @@ class TaskTime:
             "seconds": self.seconds,
             "is_whole": self.is_whole,
         }
+
+
+@dataclass(frozen=True, slots=True)
+class TaskReads:
+    """What a task read: parts of files."""
+
+    node: str
+    label: str
+    partition: int
+    parts: tuple[str, ...]
+
+    def to_json(self) -> dict[str, Any]:
+        """The JSON shape that tools rely on."""
+        return {"operator": self.label, "partition": self.partition, "reads": list(self.parts)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +97,19 @@ def rank_times(times: Sequence[TaskTime]) -> list[RankedTime]:
     return sorted(ranked, key=lambda one: (-one.time.seconds, one.time.number))
 
 
+def _share(records: int, typical: float) -> str:
+    """How many more records than usual, where it has so many that this may be why."""
+    if typical <= 0 or records < RECORDS_MORE * typical:
+        return ""
+    return f" ({records / typical:,.1f} times those of the median task)"
+
+
 def _deviations(times: Sequence[TaskTime]) -> dict[int, Deviation]:
     outliers = find_outliers([time.seconds for time in times])
+    typical = median(time.records for time in times)
     return {
         time.number: Deviation(
-            f"s with its {time.records:,} records",
+            f"s with its {time.records:,} records{_share(time.records, typical)}",
             time.seconds,
             "tasks",
             len(times),

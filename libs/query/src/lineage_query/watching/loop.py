@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from lineage_core.tracing.trace_result import TraceError
-from lineage_query.watching.latency import RankedTime, TaskTime, rank_times
+from lineage_query.watching.latency import RankedTime, TaskReads, TaskTime, rank_times
 from lineage_query.watching.reports import Candidate, Report, Reports
 from lineage_query.watching.requests import RunningJob, counting_condition, has_operator
 from lineage_query.watching.sources import NOT_LINKED, Sources, row_sources
@@ -31,6 +31,10 @@ Find: TypeAlias = Callable[[Sequence[Candidate]], Sources | None]
 """Gives the sources of a record by what runs say of it; None: they are not known yet."""
 
 
+_NAMES: dict[type, str] = {TaskTime: "task", TaskReads: "reads", Report: "record"}
+"""Of events, for tools."""
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """The rows of sources that a record was made from."""
@@ -39,7 +43,7 @@ class Found:
     sources: Sources
 
 
-Event: TypeAlias = Report | Found | TaskTime | str
+Event: TypeAlias = Report | Found | TaskTime | TaskReads | str
 """A text is a note: what is no record."""
 
 
@@ -165,6 +169,11 @@ class WatchLoop:
             "sees_all": reports.sees_all,
         }
 
+    def reads_of(self, task: TaskTime) -> Sequence[str]:
+        """What a task read, as far as that is known."""
+        reads = self._reports.reads.get((task.node, task.partition))
+        return () if reads is None else reads.parts
+
     def ranked_times(self) -> list[RankedTime]:
         """Tasks by the time of their function."""
         return rank_times(self._reports.tasks[: self.request.limit])
@@ -180,7 +189,7 @@ class WatchLoop:
                 if self._is_within_limit(found):
                     self._pending.append(found)
                     yield found
-            elif isinstance(found, str) or found.number <= self.request.limit:
+            elif not isinstance(found, TaskTime) or found.number <= self.request.limit:
                 yield found
 
     def _is_within_limit(self, report: Report) -> bool:
@@ -219,5 +228,5 @@ def document_of(event: Event) -> dict[str, Any]:
         return {"event": "note", "note": event}
     if isinstance(event, Found):
         return {"event": "sources", "record": event.report.number} | event.sources.to_json()
-    name = "task" if isinstance(event, TaskTime) else "record"
+    name = _NAMES[type(event)]
     return {"event": name} | event.to_json()

@@ -18,7 +18,8 @@ from typing import Any, TypeAlias
 
 from lineage_core.contract.address import SpaceKind, parse_space
 from lineage_core.errors import AddressError
-from lineage_query.watching.latency import TaskTime
+from lineage_query.rows.places import ValuedPlace
+from lineage_query.watching.latency import TaskReads, TaskTime
 from lineage_store.watch_folder import LINE_BYTES_MAX, has_lost, hit_files
 
 READ_BYTES_MAX = 64 << 20
@@ -87,6 +88,8 @@ class Reports:
     def __init__(self, folder: Path) -> None:
         self.reports: list[Report] = []
         self.tasks: list[TaskTime] = []
+        self.reads: dict[tuple[str, int], TaskReads] = {}
+        """Of tasks, by node and partition."""
         self._folder = folder
         self._files: dict[str, _File] = defaultdict(_File)
         self._found: dict[_Key, dict[str, list[Candidate]]] = defaultdict(lambda: defaultdict(list))
@@ -95,7 +98,7 @@ class Reports:
         """Whether no task has said that it can't see or report records, and all that they reported was read."""
         self._bytes = 0
 
-    def read(self) -> Iterator[Report | TaskTime | str]:
+    def read(self) -> Iterator[Report | TaskTime | TaskReads | str]:
         """Records that are new, and what else tasks say for the first time."""
         for path in hit_files(self._folder):
             for document in self._documents(path):
@@ -129,8 +132,12 @@ class Reports:
                     if isinstance(document, dict):
                         yield document
 
-    def _handle(self, file: str, document: dict[str, Any]) -> Report | TaskTime | str | None:
+    def _handle(
+        self, file: str, document: dict[str, Any]
+    ) -> Report | TaskTime | TaskReads | str | None:
         label = str(document["label"])
+        if "reads" in document:
+            return self._add_reads(label, document)
         if "is_whole" in document:
             return self._add_task(file, label, document)
         if "beyond" in document:
@@ -150,7 +157,8 @@ class Reports:
         # The slowest records of a task are those of that run.
         task = self._files[file].task
         # Rows that are shown alike, or not at all, may be told apart by their values.
-        stable = (*stable, (str(document["row"]), 0, 0)) if "row" in document else stable
+        row = _row(document)
+        stable = stable if row is None else (*stable, (row, 0, 0))
         key = (str(document["node"]), partition, text, stable, "" if task is None else file)
         of_key = self._found[key]
         most = max(map(len, of_key.values()), default=0)
@@ -160,7 +168,7 @@ class Reports:
         seconds = _seconds(document["seconds"]) if "seconds" in document else None
         may_buffer = bool(document.get("may_buffer", False))
         number = len(self.reports) + 1
-        row, unnamed = _row(document), str(document.get("unnamed", ""))
+        unnamed = str(document.get("unnamed", ""))
         timed = (seconds, may_buffer, task)
         report = Report(number, label, partition, text, key, most, *timed, row, unnamed)
         self.reports.append(report)
@@ -175,6 +183,12 @@ class Reports:
         self.tasks.append(time)
         self._files[file].task = number
         return time
+
+    def _add_reads(self, label: str, document: dict[str, Any]) -> TaskReads:
+        node, partition = str(document["node"]), int(document["partition"])
+        found = TaskReads(node, label, partition, tuple(map(str, document["reads"])))
+        self.reads[node, partition] = found
+        return found
 
     def _note(self, text: str) -> str | None:
         if text in self._notes:
@@ -219,7 +233,15 @@ def _seconds(value: Any) -> float:
     return seconds
 
 
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
 def _row(document: dict[str, Any]) -> str | None:
+    """How a trace names the rows of a report; empty: it does not; None: they are no rows of a DataFrame."""
+    if "values" in document:
+        values = [(str(name), _text(value)) for name, value in document["values"]]
+        return str(ValuedPlace(str(document["node"]), tuple(values))) if values else ""
     if "row" not in document:
         return None
     return f"{document['node']}#{document['row']}" if document["row"] else ""

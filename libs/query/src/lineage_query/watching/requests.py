@@ -24,6 +24,7 @@ from lineage_store.watch_folder import (
     WatchRequest,
     held_conditions,
     running_jobs,
+    unwatched_nodes,
     watchable_nodes,
 )
 
@@ -153,6 +154,9 @@ def has_operator(folder: Path, request: WatchRequest) -> bool:
     """
     with suppress(FileNotFoundError):
         if any(map(request.fits, watchable_nodes(folder))):
+            return True
+        # Tasks of an action are timed whatever its plan is.
+        if request.latency and any(n.call_site == request.node for n in unwatched_nodes(folder)):
             return True
     with suppress(FileNotFoundError), open(folder.parent / DRIVER_FILE, "rb") as stream:
         for line in read_lines(stream, 0):

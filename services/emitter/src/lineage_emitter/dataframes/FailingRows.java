@@ -1,7 +1,5 @@
 package lineage;
 
-import java.io.ByteArrayOutputStream;
-import java.nio.charset.StandardCharsets;
 import java.util.ArrayList;
 import java.util.Arrays;
 import java.util.HashSet;
@@ -9,8 +7,6 @@ import java.util.List;
 import java.util.Set;
 import java.util.concurrent.ConcurrentHashMap;
 import org.apache.spark.SparkContext;
-import org.apache.spark.api.python.PythonFunction;
-import org.apache.spark.api.python.SimplePythonFunction;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
@@ -388,25 +384,21 @@ public class FailingRows {
           return null;
         }
       }
-      ByteArrayOutputStream command =
-          evalType == BY_PICKLE ? call("guarded_function", "guarded") : call("guarded_batches", "guarded_values");
-      if (evalType != BY_PICKLE) {
-        text(String.valueOf(evalType), command);
-      } else {
-        bytes(reports, command);
-      }
-      text(recordsMax, command);
-      text(String.valueOf(udf.resultId().id()), command);
-      text(types, command);
+      PickledCall command =
+          evalType == BY_PICKLE
+              ? new PickledCall("guarded_function", "guarded").bytes(reports)
+              : new PickledCall("guarded_batches", "guarded_values").text(String.valueOf(evalType));
+      command.text(recordsMax).text(String.valueOf(udf.resultId().id())).text(types);
       for (int i = 0; i < chain.size(); i++) {
-        code((PythonUDF) chain.get(i), command);
+        PythonUDF function = (PythonUDF) chain.get(i);
+        command.text(function.name()).text(function.dataType().json()).bytes(PickledCall.codeOf(function.func()));
       }
       DataType result = udf.dataType();
       if (evalType == BY_PICKLE) {
         result = new StructType(new StructField[] {new StructField(KEPT, result, true, Metadata.empty())});
       }
       return new PythonUDF(
-          udf.name(), function(command, udf.func()), result, ((PythonUDF) chain.get(0)).children(), evalType, true, udf.resultId());
+          udf.name(), command.in(udf.func()), result, ((PythonUDF) chain.get(0)).children(), evalType, true, udf.resultId());
     }
 
     /** Says of each row whether the function before it did not fail there, and names those on which it did, by the texts that Spark makes of arguments. */
@@ -415,12 +407,13 @@ public class FailingRows {
       for (PythonUDF inner = udf; inner != null; inner = innerOf(inner)) {
         first = inner;
       }
-      ByteArrayOutputStream command = call("guarded_batches", "kept_flags");
-      text(String.valueOf(evalType), command);
-      bytes(reports, command);
-      text(recordsMax, command);
-      text(String.valueOf(udf.resultId().id()), command);
-      text(typesOf(first), command);
+      PickledCall command =
+          new PickledCall("guarded_batches", "kept_flags")
+              .text(String.valueOf(evalType))
+              .bytes(reports)
+              .text(recordsMax)
+              .text(String.valueOf(udf.resultId().id()))
+              .text(typesOf(first));
       ListBuffer texts = new ListBuffer();
       scala.collection.Iterator arguments = first.children().iterator();
       while (arguments.hasNext()) {
@@ -434,7 +427,7 @@ public class FailingRows {
       }
       return new PythonUDF(
           FLAG + udf.resultId().id(),
-          function(command, udf.func()),
+          command.in(udf.func()),
           DataTypes.BooleanType,
           texts.toList(),
           evalType,
@@ -470,13 +463,6 @@ public class FailingRows {
       return types.toString();
     }
 
-    /** Code that stands in the place of a function's own. */
-    private static SimplePythonFunction function(ByteArrayOutputStream command, PythonFunction of) {
-      ascii("tR.", command);
-      return new SimplePythonFunction(
-          command.toByteArray(), of.envVars(), of.pythonIncludes(), of.pythonExec(), of.pythonVer(), of.broadcastVars(), of.accumulator());
-    }
-
     /** Whether it says which rows the function before it did not fail on. */
     private static boolean isFlag(PythonUDF udf) {
       return udf.name().startsWith(FLAG);
@@ -505,50 +491,6 @@ public class FailingRows {
         }
       }
       return false;
-    }
-
-    /** The beginning of the pickle of a call of a function in worker/. */
-    private static ByteArrayOutputStream call(String module, String name) {
-      ByteArrayOutputStream out = new ByteArrayOutputStream();
-      out.write(0x80);
-      out.write(3);
-      ascii("clineage_emitter.worker." + module + "\n" + name + "\n(", out);
-      return out;
-    }
-
-    /** Name, type and code of a function. */
-    private static void code(PythonUDF udf, ByteArrayOutputStream out) {
-      text(udf.name(), out);
-      text(udf.dataType().json(), out);
-      byte[] code = new byte[udf.func().command().length()];
-      scala.collection.Iterator all = udf.func().command().iterator();
-      for (int n = 0; all.hasNext(); n++) {
-        code[n] = ((Number) all.next()).byteValue();
-      }
-      bytes(code, out);
-    }
-
-    private static void ascii(String text, ByteArrayOutputStream out) {
-      byte[] written = text.getBytes(StandardCharsets.US_ASCII);
-      out.write(written, 0, written.length);
-    }
-
-    private static void text(String text, ByteArrayOutputStream out) {
-      byte[] written = text.getBytes(StandardCharsets.UTF_8);
-      out.write('X');
-      sized(written, out);
-    }
-
-    private static void bytes(byte[] written, ByteArrayOutputStream out) {
-      out.write('B');
-      sized(written, out);
-    }
-
-    private static void sized(byte[] written, ByteArrayOutputStream out) {
-      for (int shift = 0; shift < 32; shift += 8) {
-        out.write(written.length >>> shift);
-      }
-      out.write(written, 0, written.length);
     }
   }
 }

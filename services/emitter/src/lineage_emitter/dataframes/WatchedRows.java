@@ -1,26 +1,16 @@
 package lineage;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
-import com.fasterxml.jackson.databind.util.RawValue;
-import java.io.File;
 import java.io.FileOutputStream;
 import java.io.IOException;
-import java.io.Serializable;
 import java.lang.ref.WeakReference;
-import java.nio.ByteBuffer;
-import java.nio.channels.FileChannel;
 import java.nio.charset.StandardCharsets;
 import java.nio.file.Files;
-import java.nio.file.DirectoryStream;
-import java.nio.file.NoSuchFileException;
 import java.nio.file.Path;
 import java.nio.file.Paths;
 import java.nio.file.StandardOpenOption;
-import java.nio.file.attribute.FileAttribute;
-import java.nio.file.attribute.PosixFilePermissions;
 import java.util.ArrayList;
 import java.util.Arrays;
-import java.util.HashMap;
 import java.util.HashSet;
 import java.util.Iterator;
 import java.util.LinkedHashMap;
@@ -28,51 +18,35 @@ import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import java.util.UUID;
 import java.util.function.BooleanSupplier;
 import java.util.function.Predicate;
 import java.util.jar.JarEntry;
 import java.util.jar.JarOutputStream;
 import org.apache.spark.SparkContext;
-import org.apache.spark.TaskContext;
-import org.apache.spark.sql.catalyst.InternalRow;
-import org.apache.spark.sql.catalyst.analysis.SimpleAnalyzer$;
-import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute;
 import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
-import org.apache.spark.sql.catalyst.expressions.BasePredicate;
-import org.apache.spark.sql.catalyst.expressions.BoundReference;
 import org.apache.spark.sql.catalyst.expressions.CreateNamedStruct;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.If;
-import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
-import org.apache.spark.sql.catalyst.expressions.Predicate$;
-import org.apache.spark.sql.catalyst.expressions.RuntimeReplaceable;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
-import org.apache.spark.sql.catalyst.parser.CatalystSqlParser$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
-import org.apache.spark.sql.catalyst.plans.logical.LocalRelation$;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
 import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.rules.Rule;
 import org.apache.spark.sql.catalyst.trees.TreeNode;
 import org.apache.spark.sql.internal.SQLConf$;
-import org.apache.spark.sql.types.AtomicType;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
-import org.apache.spark.sql.types.NumericType;
 import org.apache.spark.sql.types.ObjectType;
-import org.apache.spark.util.TaskCompletionListener;
-import scala.collection.mutable.ListBuffer;
 
 /**
- * Lets rows of DataFrames be watched while they pass: watched_rows.py says how; compiled as PlanText.java is. The driver uses the outer
- * class and the rule, executors load the rest from a jar (`jar`).
+ * Lets rows of DataFrames be watched while they pass: watched_rows.py says how; compiled as PlanText.java is. It is of the driver: executors load
+ * PassingRows from a jar (`jar`).
  */
 public class WatchedRows {
   /** Of the thread's jobs: the number of the action that runs, and its line of the program. */
@@ -87,11 +61,11 @@ public class WatchedRows {
   }
 
   /**
-   * A rule for one captured application. `folder`: by which it is watched, `board` the file in it that says what for. `texts`: whether
-   * values may be shown, up to so many characters of a row.
+   * A rule for one captured application. `folder`: by which it is watched, `board` the file in it that says what for. `reports`: the pickled
+   * accumulator that calls of Python functions are reported to. `texts`: whether values may be shown, up to so many characters of a row.
    */
-  public WatchedRows of(String folder, boolean texts, int charactersMax) {
-    return new WatchedRows(new Watching(folder, texts, charactersMax));
+  public WatchedRows of(String folder, byte[] reports, boolean texts, int charactersMax) {
+    return new WatchedRows(new Watching(folder, reports, texts, charactersMax));
   }
 
   /** The classes as a file that executors can load them from; `classes`: their code by name. */
@@ -150,26 +124,28 @@ public class WatchedRows {
     rule.release(action);
   }
 
-  /** An operator of a plan that ran. */
+  /** An operator of a plan that ran, or a Python function that it called: rows are those of the operator, or the arguments of the function. */
   private static class Operator {
     final String line;
     private LogicalPlan plan;
-    private final WeakReference filter;
+    private final WeakReference running;
+    private final int function;
 
-    /** `filter`: what the rule put above it, which is part of the plan that runs. */
-    Operator(LogicalPlan plan, String line, Filter filter) {
+    /** `running`: what the rule made, which is part of the plan that runs. `function`: which of its functions, or -1. */
+    Operator(LogicalPlan plan, String line, LogicalPlan running, int function) {
       this.plan = plan;
       this.line = line;
-      this.filter = new WeakReference(filter);
+      this.running = new WeakReference(running);
+      this.function = function;
     }
 
     void release() {
       plan = null;
     }
 
-    boolean isAmong(List filters) {
-      Object own = filter.get();
-      Iterator all = filters.iterator();
+    boolean isAmong(List nodes) {
+      Object own = running.get();
+      Iterator all = nodes.iterator();
       while (own != null && all.hasNext()) {
         if (all.next() == own) {
           return true;
@@ -179,8 +155,11 @@ public class WatchedRows {
     }
 
     LogicalPlan plan() {
-      Filter running = plan == null ? (Filter) filter.get() : null;
-      return running == null ? plan : Watching.plain(running);
+      LogicalPlan held = plan;
+      if (held == null && running.get() != null) {
+        held = Watching.plain((LogicalPlan) running.get());
+      }
+      return held == null || function < 0 ? held : TimedFunctions.arguments(held, function);
     }
   }
 
@@ -236,6 +215,7 @@ public class WatchedRows {
     private static final int NAME_MAX = 200;
 
     private final String folder;
+    private final TimedFunctions functions;
     private final boolean texts;
     private final int charactersMax;
     private int count = 0;
@@ -249,8 +229,9 @@ public class WatchedRows {
 
     private boolean ended;
 
-    Watching(String folder, boolean texts, int charactersMax) {
+    Watching(String folder, byte[] reports, boolean texts, int charactersMax) {
       this.folder = folder;
+      this.functions = new TimedFunctions(folder, reports, texts, charactersMax);
       this.texts = texts;
       this.charactersMax = charactersMax;
     }
@@ -261,8 +242,8 @@ public class WatchedRows {
     }
 
     synchronized String actions(LogicalPlan plan) {
-      List filters = new ArrayList();
-      addFilters(plan, filters);
+      List nodes = new ArrayList();
+      addOwn(plan, nodes);
       List found = new ArrayList();
       Iterator all = operators.entrySet().iterator();
       while (all.hasNext()) {
@@ -270,7 +251,7 @@ public class WatchedRows {
         Iterator each = ((List) action.getValue()).iterator();
         boolean isOf = false;
         while (each.hasNext() && !isOf) {
-          isOf = ((Operator) each.next()).isAmong(filters);
+          isOf = ((Operator) each.next()).isAmong(nodes);
         }
         if (isOf) {
           found.add(action.getKey());
@@ -279,13 +260,14 @@ public class WatchedRows {
       return String.join("\n", found);
     }
 
-    private static void addFilters(LogicalPlan plan, List filters) {
-      if (isWatch(plan)) {
-        filters.add(plan);
+    /** Add what the rule made. */
+    private static void addOwn(LogicalPlan plan, List nodes) {
+      if (isOwn(plan)) {
+        nodes.add(plan);
       }
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
-        addFilters((LogicalPlan) children.next(), filters);
+        addOwn((LogicalPlan) children.next(), nodes);
       }
     }
 
@@ -385,6 +367,10 @@ public class WatchedRows {
       return false;
     }
 
+    private static boolean isOwn(LogicalPlan plan) {
+      return isWatch(plan) || TimedFunctions.isTimed(plan);
+    }
+
     private static boolean isWatch(LogicalPlan plan) {
       if (!(plan instanceof Filter) || !(((Filter) plan).condition() instanceof If)) {
         return false;
@@ -394,11 +380,11 @@ public class WatchedRows {
         return false;
       }
       Object value = ((Literal) ((Invoke) gate).targetObject()).value();
-      return value != null && value.getClass().getName().equals(Rows.class.getName());
+      return value != null && value.getClass().getName().equals(PassingRows.class.getName());
     }
 
     private static boolean isWatched(LogicalPlan plan) {
-      if (isWatch(plan)) {
+      if (isOwn(plan)) {
         return true;
       }
       scala.collection.Iterator children = plan.children().iterator();
@@ -414,16 +400,17 @@ public class WatchedRows {
       if (isWatch(plan)) {
         return plain(((Filter) plan).child());
       }
-      ListBuffer below = new ListBuffer();
+      List below = new ArrayList();
       boolean changed = false;
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
         LogicalPlan child = (LogicalPlan) children.next();
         LogicalPlan other = plain(child);
         changed |= other != child;
-        below.$plus$eq(other);
+        below.add(other);
       }
-      return changed ? (LogicalPlan) plan.withNewChildren(below.toList()) : plan;
+      LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(PassingRows.listed(below)) : plan;
+      return TimedFunctions.isTimed(node) ? TimedFunctions.plain(node) : node;
     }
 
     private static Set ids(scala.collection.Iterable attributes) {
@@ -441,7 +428,7 @@ public class WatchedRows {
      * `stops`: a limit stands above, and how Spark computes it may depend on what is right below. `read`: columns that are read above: an
      * operator with others is not watched, as Spark would have to read them. `isOutput`: its rows are those of the action.
      */
-    private LogicalPlan watched(LogicalPlan plan, boolean stops, Set read, boolean isOutput, String site, List found) {
+    private LogicalPlan watched(LogicalPlan plan, boolean stops, Set read, boolean isOutput, String site, List found) throws IOException {
       String name = plan.getClass().getSimpleName();
       boolean stopsBelow = LIMITS.contains(name) || stops && !name.equals("Sort") && !name.equals("Aggregate");
       boolean isCommand = plan.getClass().getName().endsWith("Command");
@@ -465,7 +452,7 @@ public class WatchedRows {
         }
         readBelow.addAll(ids(plan.references().toSeq()));
       }
-      ListBuffer below = new ListBuffer();
+      List below = new ArrayList();
       boolean changed = false;
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
@@ -473,9 +460,12 @@ public class WatchedRows {
         Set readOfChild = readBelow == null ? ids(child.output()) : readBelow;
         LogicalPlan other = watched(child, stopsBelow, readOfChild, isOutputBelow, site, found);
         changed |= other != child;
-        below.$plus$eq(other);
+        below.add(other);
       }
-      LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(below.toList()) : plan;
+      LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(PassingRows.listed(below)) : plan;
+      if (TimedFunctions.calls(plan) && found.size() < OPERATORS_MAX) {
+        return timed(plan, node, site, found);
+      }
       return isWatchable ? observed(plan, node, isOutput, site, found) : node;
     }
 
@@ -541,12 +531,26 @@ public class WatchedRows {
       return false;
     }
 
+    /** A node whose Python functions can be timed. */
+    private LogicalPlan timed(LogicalPlan plan, LogicalPlan node, String site, List found) throws IOException {
+      List listed = new ArrayList();
+      LogicalPlan other = functions.timed(node, count, site, listed);
+      if (listed.isEmpty()) {
+        return node;
+      }
+      for (int i = 0; i < listed.size(); i++) {
+        found.add(new Operator(plan, line((String[]) listed.get(i)), other, i));
+      }
+      count += listed.size();
+      return other;
+    }
+
     private LogicalPlan observed(LogicalPlan plan, LogicalPlan node, boolean isOutput, String site, List found) {
       int size = plan.output().size();
       String[] names = new String[size];
       DataType[] types = new DataType[size];
       boolean[] padded = new boolean[size];
-      ListBuffer values = new ListBuffer();
+      List values = new ArrayList();
       scala.collection.Iterator columns = plan.output().iterator();
       StringBuilder listed = new StringBuilder();
       for (int i = 0; i < size; i++) {
@@ -555,8 +559,8 @@ public class WatchedRows {
         types[i] = column.dataType();
         padded[i] = isPadded(column);
         listed.append(i == 0 ? "" : ", ").append(names[i]);
-        values.$plus$eq(Literal$.MODULE$.apply("c" + i));
-        values.$plus$eq(column);
+        values.add(Literal$.MODULE$.apply("c" + i));
+        values.add(column);
       }
       if (listed.length() > NAME_MAX) {
         listed.setLength(NAME_MAX);
@@ -566,13 +570,13 @@ public class WatchedRows {
       String of = isOutput ? "" : " below " + site;
       String[] facts = {"f" + count++, op + " [" + listed + "]" + of, op, isOutput ? site : ""};
       String zone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
-      Rows rows = new Rows(folder, facts, names, types, padded, zone, texts, charactersMax);
-      Expression gate = call(rows, BooleanSupplier.class, "getAsBoolean", new ListBuffer());
-      ListBuffer row = new ListBuffer();
-      row.$plus$eq(new CreateNamedStruct(values.toList()));
+      PassingRows rows = new PassingRows(folder, facts, names, types, padded, zone, texts, charactersMax);
+      Expression gate = call(rows, BooleanSupplier.class, "getAsBoolean", new ArrayList());
+      List row = new ArrayList();
+      row.add(new CreateNamedStruct(PassingRows.listed(values)));
       Expression test = call(rows, Predicate.class, "test", row);
       Filter filter = new Filter(new If(gate, test, Literal$.MODULE$.apply(Boolean.TRUE)), node);
-      found.add(new Operator(plan, line(facts), filter));
+      found.add(new Operator(plan, line(facts), filter, -1));
       return filter;
     }
 
@@ -583,11 +587,11 @@ public class WatchedRows {
       return declared.toLowerCase().startsWith("char");
     }
 
-    private static Expression call(Rows rows, Class type, String method, ListBuffer arguments) {
+    private static Expression call(PassingRows rows, Class type, String method, List arguments) {
       Expression target = Literal$.MODULE$.fromObject(rows, new ObjectType(type));
-      scala.collection.immutable.Seq none = (scala.collection.immutable.Seq) new ListBuffer().toList();
+      scala.collection.immutable.Seq none = (scala.collection.immutable.Seq) PassingRows.listed(new ArrayList());
       return new Invoke(
-          target, method, DataTypes.BooleanType, (scala.collection.immutable.Seq) arguments.toList(), none, false, false, false);
+          target, method, DataTypes.BooleanType, (scala.collection.immutable.Seq) PassingRows.listed(arguments), none, false, false, false);
     }
 
     private static String line(String[] facts) {
@@ -595,455 +599,6 @@ public class WatchedRows {
         return new ObjectMapper().writeValueAsString(facts);
       } catch (IOException problem) {
         throw new IllegalStateException(problem);
-      }
-    }
-  }
-
-  /** What is watched for, as the driver wrote it last: one a process of executors. */
-  private static class Board {
-    private static final Map boards = new HashMap();
-
-    private final Path path;
-    private byte[] written = new byte[0];
-    private List entries = new ArrayList();
-    private long readAt;
-
-    private Board(Path path) {
-      this.path = path;
-    }
-
-    /** The entries now, or those of at most so long ago. The same list as before where nothing has changed. */
-    static List entries(String folder, long agoNs) throws IOException {
-      Board board;
-      synchronized (boards) {
-        board = (Board) boards.get(folder);
-        if (board == null) {
-          board = new Board(Paths.get(folder, new String[] {"rows.json"}));
-          boards.put(folder, board);
-        }
-      }
-      return board.read(agoNs);
-    }
-
-    private synchronized List read(long agoNs) throws IOException {
-      long now = System.nanoTime();
-      if (written.length > 0 && now - readAt < agoNs) {
-        return entries;
-      }
-      byte[] text;
-      try {
-        text = Files.readAllBytes(path);
-      } catch (NoSuchFileException end) {
-        // The folder goes with the job.
-        text = new byte[] {'[', ']'};
-      }
-      if (!Arrays.equals(text, written)) {
-        entries = (List) new ObjectMapper().readValue(text, List.class);
-        written = text;
-      }
-      readAt = now;
-      return entries;
-    }
-  }
-
-  /** The rows of one operator, in one run of a task (each gets an object of its own). */
-  public static class Rows implements Predicate, BooleanSupplier, Serializable {
-    private static final long serialVersionUID = 1L;
-    private static final long POLL_NS = 200000000L;
-    private static final int PLACE_MAX = 2000;
-
-    private final String folder;
-    private final String[] facts;
-    private final String[] names;
-    private final DataType[] types;
-    private final boolean[] padded;
-    private final String zone;
-    private final boolean texts;
-    private final int charactersMax;
-
-    private transient int seen;
-    private transient long polledAt;
-    private transient List entries;
-    private transient Map runs;
-    private transient Run[] active;
-    private transient String run;
-
-    /** What is watched for could not be read, and who watches has not been told so. */
-    private transient boolean isBlind;
-
-    private transient Expression[] values;
-
-    /** `padded`: by column whether constants are padded for it. `zone`: the time zone of the driver's session. */
-    Rows(String folder, String[] facts, String[] names, DataType[] types, boolean[] padded, String zone, boolean texts, int charactersMax) {
-      this.folder = folder;
-      this.facts = facts;
-      this.names = names;
-      this.types = types;
-      this.padded = padded;
-      this.zone = zone;
-      this.texts = texts;
-      this.charactersMax = charactersMax;
-    }
-
-    public String toString() {
-      return facts[0];
-    }
-
-    /** A row passes: whether somebody watches. */
-    public boolean getAsBoolean() {
-      if ((seen++ & 255) == 0) {
-        try {
-          poll();
-        } catch (Throwable problem) {
-          isBlind = true;
-        }
-        if (isBlind) {
-          isBlind = !toldLost();
-        }
-      }
-      return active != null;
-    }
-
-    /** Tell all who watch that rows may be missing; false: that could not be written. */
-    private boolean toldLost() {
-      try {
-        DirectoryStream all = Files.newDirectoryStream(Paths.get(folder, new String[] {"hits"}));
-        try {
-          Iterator each = all.iterator();
-          while (each.hasNext()) {
-            new File(((Path) each.next()).toFile(), run + ".lost").createNewFile();
-          }
-        } finally {
-          all.close();
-        }
-        return true;
-      } catch (NoSuchFileException end) {
-        return true;
-      } catch (IOException problem) {
-        return false;
-      }
-    }
-
-    private void poll() throws IOException {
-      long now = System.nanoTime();
-      boolean isFirst = runs == null;
-      if (!isFirst && now - polledAt < POLL_NS) {
-        return;
-      }
-      polledAt = now;
-      if (isFirst) {
-        runs = new HashMap();
-        run = UUID.randomUUID().toString().replace("-", "");
-        final Rows rows = this;
-        TaskContext.get()
-            .addTaskCompletionListener(
-                new TaskCompletionListener() {
-                  public void onTaskCompletion(TaskContext context) {
-                    rows.close();
-                  }
-                });
-      }
-      List current = Board.entries(folder, isFirst ? 0 : POLL_NS);
-      if (current == entries) {
-        return;
-      }
-      entries = current;
-      List fitting = new ArrayList();
-      for (int i = 0; i < current.size(); i++) {
-        Map entry = (Map) current.get(i);
-        String node = (String) entry.get("node");
-        if (node.equals(facts[0]) || node.equals(facts[1]) || node.equals(facts[2]) || node.equals(facts[3])) {
-          Run run = runOf(entry);
-          if (run.predicate != null) {
-            fitting.add(run);
-          }
-        }
-      }
-      active = fitting.isEmpty() ? null : (Run[]) fitting.toArray(new Run[fitting.size()]);
-    }
-
-    private Run runOf(Map entry) {
-      String id = (String) entry.get("id");
-      Run found = (Run) runs.get(id);
-      if (found == null) {
-        found = new Run(Paths.get(folder, new String[] {"hits", id, run + ".jsonl"}), entry);
-        runs.put(id, found);
-        String problem = (String) entry.get("problem");
-        if (problem == null) {
-          try {
-            found.predicate = predicate((String) entry.get("sql"));
-          } catch (Throwable failure) {
-            problem = "the condition can't be tested on [" + String.join(", ", names) + "]";
-            String why = failure.getMessage();
-            problem += why == null ? "" : ": " + why.split("\n")[0];
-          }
-        }
-        if (problem != null) {
-          Map line = line();
-          line.put("problem", problem.length() > 500 ? problem.substring(0, 500) : problem);
-          found.write(line);
-        }
-      }
-      return found;
-    }
-
-    private BasePredicate predicate(String sql) {
-      String ownZone = SQLConf$.MODULE$.get().sessionLocalTimeZone();
-      if (!ownZone.equals(zone)) {
-        throw new IllegalArgumentException("the driver has the time zone " + zone + ", and its executor " + ownZone + ": set spark.sql.session.timeZone");
-      }
-      return Predicate$.MODULE$.create(evaluable(analysed(sql, names, types, padded, 0)));
-    }
-
-    /** A condition on rows, whose columns are those from `first` on. */
-    private static Expression analysed(String sql, String[] names, DataType[] types, boolean[] padded, int first) {
-      BoundReference[] columns = new BoundReference[names.length];
-      for (int i = 0; i < names.length; i++) {
-        columns[i] = new BoundReference(first + i, types[i], true);
-      }
-      Expression named = named(CatalystSqlParser$.MODULE$.parseExpression(sql), names, columns, padded);
-      LogicalPlan none = LocalRelation$.MODULE$.apply((scala.collection.immutable.Seq) new ListBuffer().toList());
-      LogicalPlan analysed = (LogicalPlan) SimpleAnalyzer$.MODULE$.execute(new Filter(named, none));
-      SimpleAnalyzer$.MODULE$.checkAnalysis(analysed);
-      return ((Filter) analysed).condition();
-    }
-
-    /** An expression with columns in the place of their names, which each are those of just one. */
-    private static Expression named(Expression expression, String[] names, BoundReference[] columns, boolean[] padded) {
-      if (expression instanceof UnresolvedAttribute) {
-        String name = ((UnresolvedAttribute) expression).nameParts().mkString(".");
-        Expression found = null;
-        for (int i = 0; i < columns.length; i++) {
-          if (names[i].equalsIgnoreCase(name)) {
-            if (found != null) {
-              throw new IllegalArgumentException("several columns are called " + name);
-            }
-            if (padded[i]) {
-              throw new IllegalArgumentException("its column " + name + " is of CHAR(n), with which constants are not compared here");
-            }
-            found = columns[i];
-          }
-        }
-        if (found == null) {
-          throw new IllegalArgumentException("it has no column " + name);
-        }
-        return found;
-      }
-      ListBuffer below = new ListBuffer();
-      scala.collection.Iterator children = expression.children().iterator();
-      if (!children.hasNext()) {
-        return expression;
-      }
-      while (children.hasNext()) {
-        below.$plus$eq(named((Expression) children.next(), names, columns, padded));
-      }
-      return (Expression) expression.withNewChildren(below.toList());
-    }
-
-    private static Expression evaluable(Expression expression) {
-      Expression stated = expression;
-      while (stated instanceof RuntimeReplaceable) {
-        stated = ((RuntimeReplaceable) stated).replacement();
-      }
-      ListBuffer below = new ListBuffer();
-      scala.collection.Iterator children = stated.children().iterator();
-      if (!children.hasNext()) {
-        return stated;
-      }
-      while (children.hasNext()) {
-        below.$plus$eq(evaluable((Expression) children.next()));
-      }
-      return (Expression) stated.withNewChildren(below.toList());
-    }
-
-    /** A row passes that somebody watches for. True: no row is left out. */
-    public boolean test(Object row) {
-      try {
-        Run[] all = active;
-        for (int i = 0; all != null && i < all.length; i++) {
-          tested(all[i], (InternalRow) row);
-        }
-      } catch (Throwable problem) {
-        // The job goes on.
-        isBlind = true;
-      }
-      return true;
-    }
-
-    private void tested(Run run, InternalRow row) {
-      run.tested++;
-      boolean fulfils = false;
-      try {
-        fulfils = run.predicate.eval(row);
-      } catch (Throwable problem) {
-        run.failed++;
-        if (run.failed == 1) {
-          // Its type alone: what it says may hold the row.
-          Map line = line();
-          line.put("error", problem.getClass().getSimpleName());
-          run.write(line);
-        }
-      }
-      if (fulfils == run.must) {
-        return;
-      }
-      if (run.count >= run.limit || run.bytes >= Run.BYTES_MAX) {
-        run.beyond++;
-        return;
-      }
-      run.count++;
-      Map line = line();
-      line.put("text", null);
-      line.put("made_from", new Object[0]);
-      line.put("superset", Boolean.FALSE);
-      line.put("row", "");
-      if (texts) {
-        try {
-          show(row, line);
-        } catch (Throwable problem) {
-          line.put("row", "");
-        }
-      }
-      run.write(line);
-    }
-
-    private Map line() {
-      Map line = new LinkedHashMap();
-      line.put("node", facts[0]);
-      line.put("label", facts[1] + " (" + facts[0] + ")" + (facts[3].isEmpty() ? "" : " at " + facts[3]));
-      line.put("partition", Integer.valueOf(TaskContext.getPartitionId()));
-      return line;
-    }
-
-    /** What a row looks like, and how a trace names it by its values. */
-    private void show(InternalRow row, Map line) throws IOException {
-      if (values == null) {
-        values = asTexts();
-      }
-      Map shown = new LinkedHashMap();
-      StringBuilder place = new StringBuilder();
-      Set lowered = new HashSet();
-      String unnamed = "";
-      for (int i = 0; i < names.length; i++) {
-        Object value = values[i] == null ? null : values[i].eval(row);
-        String text = value == null ? null : value.toString();
-        String type = types[i].catalogString();
-        boolean isPlain = types[i] instanceof NumericType && !"NaN".equals(text) && text != null && !text.endsWith("Infinity");
-        String name = shown.containsKey(names[i]) ? names[i] + " (" + (i + 1) + ")" : names[i];
-        shown.put(name, text != null && (isPlain || type.equals("boolean")) ? (Object) new RawValue(text) : text);
-        if (!lowered.add(names[i].toLowerCase())) {
-          unnamed = "several columns are called " + names[i] + ": its values name no row of a trace";
-        } else if (values[i] == null || !(types[i] instanceof AtomicType) || type.equals("binary") || type.equals("variant")) {
-          unnamed = "a trace compares no column of " + (type.length() > 80 ? type.substring(0, 80) : type) + ": its other values may name more rows";
-        } else {
-          place.append(place.length() == 0 ? "" : ",").append(quoted(names[i])).append('=');
-          place.append(text == null ? "" : quoted(text));
-        }
-      }
-      String text = new ObjectMapper().writeValueAsString(shown);
-      line.put("text", text.length() > charactersMax ? text.substring(0, charactersMax) + "… (cut)" : text);
-      line.put("row", place.length() > PLACE_MAX || !unnamed.isEmpty() ? "" : place.toString());
-      line.put("unnamed", unnamed);
-    }
-
-    private static String quoted(String text) {
-      boolean isPlain = !text.isEmpty() && text.indexOf(',') < 0 && text.indexOf('"') < 0 && text.indexOf('=') < 0 && text.indexOf('#') < 0 && text.trim().equals(text);
-      return isPlain ? text : "\"" + text.replace("\"", "\"\"") + "\"";
-    }
-
-    /** By column its value as a text; null where it has none. */
-    private Expression[] asTexts() {
-      Expression[] found = new Expression[names.length];
-      // What is longer is cut, and names no row.
-      int most = Math.max(charactersMax, PLACE_MAX) + 1;
-      for (int i = 0; i < names.length; i++) {
-        try {
-          Expression isNull = analysed("substring(cast(c as string), 1, " + most + ") is null", new String[] {"c"}, new DataType[] {types[i]}, new boolean[1], i);
-          found[i] = evaluable(((IsNull) isNull).child());
-        } catch (Throwable problem) {
-          found[i] = null;
-        }
-      }
-      return found;
-    }
-
-    void close() {
-      if (isBlind) {
-        toldLost();
-      }
-      Iterator all = runs.values().iterator();
-      while (all.hasNext()) {
-        Run run = (Run) all.next();
-        if (run.beyond > 0 || run.failed > 0 || run.must && run.predicate != null) {
-          Map line = line();
-          line.put("beyond", Integer.valueOf(run.beyond));
-          line.put("failed", Integer.valueOf(run.failed));
-          line.put("tested", Long.valueOf(run.tested));
-          run.write(line);
-        }
-        run.close();
-      }
-    }
-  }
-
-  /** What one run of a task reports of one watch: written at once, as worker/watch_hits.py does. */
-  private static class Run {
-    static final int BYTES_MAX = 4 << 20;
-
-    final boolean must;
-    final int limit;
-    BasePredicate predicate;
-    int count = 0;
-    int bytes = 0;
-    int beyond = 0;
-    int failed = 0;
-    long tested = 0;
-
-    private final Path path;
-    private FileChannel channel;
-    private boolean isLost;
-
-    Run(Path path, Map entry) {
-      this.path = path;
-      must = ((Boolean) entry.get("must")).booleanValue();
-      limit = ((Number) entry.get("limit")).intValue();
-    }
-
-    void write(Map document) {
-      if (isLost) {
-        return;
-      }
-      try {
-        byte[] line = (new ObjectMapper().writeValueAsString(document) + "\n").getBytes(StandardCharsets.UTF_8);
-        if (channel == null) {
-          FileAttribute[] own = {PosixFilePermissions.asFileAttribute(PosixFilePermissions.fromString("rw-------"))};
-          Set options = new HashSet(Arrays.asList(new StandardOpenOption[] {StandardOpenOption.CREATE_NEW, StandardOpenOption.WRITE}));
-          channel = FileChannel.open(path, options, own);
-        }
-        ByteBuffer left = ByteBuffer.wrap(line);
-        while (left.hasRemaining()) {
-          channel.write(left);
-        }
-        bytes += line.length;
-      } catch (IOException problem) {
-        isLost = true;
-        File lost = new File(path.toString().replace(".jsonl", ".lost"));
-        try {
-          // Without the folder nobody watches any more.
-          lost.createNewFile();
-        } catch (IOException gone) {
-          isLost = true;
-        }
-      }
-    }
-
-    void close() {
-      try {
-        if (channel != null) {
-          channel.close();
-        }
-      } catch (IOException problem) {
-        isLost = true;
       }
     }
   }

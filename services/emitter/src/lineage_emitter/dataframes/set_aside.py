@@ -39,7 +39,7 @@ from lineage_core.recipe.plan import (
     OpaqueExpression,
     Project,
 )
-from lineage_emitter.dataframes.plan_text import compiled, install_rule
+from lineage_emitter.dataframes.plan_text import FAILING_CLASS, compiled, install_rule
 from lineage_emitter.dataframes.pruning import pruned
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import SINCE_4_1
@@ -54,7 +54,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-RULE_CLASS = "lineage.FailingRows"
 CALLS_MAX = 1_000
 """Calls of one function that a recipe names."""
 TOO_MANY = (
@@ -116,7 +115,7 @@ class SetAsideCalls:
             try:
                 if self._rule is None:
                     reports = bytearray(CPickleSerializer().dumps((self._reports, self._id)))
-                    self._rule = compiled(RULE_CLASS).of(reports, self._records_max, SINCE_4_1)
+                    self._rule = compiled(FAILING_CLASS).of(reports, self._records_max, SINCE_4_1)
                     self._queue.rule = self._rule
                 install_rule(spark, self._rule.rule())
             except Exception as problem:

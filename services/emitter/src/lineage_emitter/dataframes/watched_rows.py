@@ -8,6 +8,9 @@ Who watches leaves a condition in the watch folder as for RDDs (`lineage_store.w
 `lineage_query.conditions`, and writes what it understood to one file for all executors. There Spark's own parser and analyser make of it what
 a plain filter would be. Rows that fulfil it are written to the folder by the task.
 
+Of Python functions each call can be timed: the rule has them called through `lineage_emitter.worker.timed_function`. The time of tasks is Spark's own
+(`lineage_emitter.dataframes.task_times`).
+
 When the action has returned, an operator that somebody watched has a recipe of its own: the part of the plan that ran from it down. By
 that, the rows are traced as those of any output.
 """
@@ -25,7 +28,14 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_core.environment.private_files import private_opener
 from lineage_emitter.dataframes import delta, iceberg
-from lineage_emitter.dataframes.plan_text import WATCHING_CLASS, class_files, compiled, install_rule
+from lineage_emitter.dataframes.plan_text import (
+    PASSING_CLASS,
+    WATCHING_CLASS,
+    class_files,
+    compiled,
+    install_rule,
+)
+from lineage_emitter.dataframes.task_times import TaskTimes
 from lineage_emitter.failures import in_words
 from lineage_query.conditions import ConditionError, parse_condition
 from lineage_store.watch_folder import (
@@ -52,7 +62,9 @@ ACTION = "lineage.watched.action"
 ACTIONS_MAX = 256
 """That run or wait to be recorded."""
 POLL_S = 0.1
-NOT_TIMED = "rows of DataFrames can't be timed"
+FUNCTION = "udf"
+"""What Python functions are, of the operators that can be watched."""
+NOT_TIMED = "of DataFrames, calls of Python functions are timed, and tasks (--latency): give a line of the program, or a function"
 
 
 class WatchedRows:
@@ -70,6 +82,7 @@ class WatchedRows:
         self._folder = folder if settings.watch_frames else None
         self._lock = Lock()
         self._rule: Any = None
+        self._times: TaskTimes | None = None
         self._numbers = count()
         self._ended = Event()
         self._thread: Thread | None = None
@@ -107,15 +120,24 @@ class WatchedRows:
         home.deleteOnExit()
         jar = gateway.jvm.java.io.File(home, f"lineage-watch-{home.getName()}.jar")
         jar.deleteOnExit()
-        classes.jar(class_files(WATCHING_CLASS), jar.getPath())
+        classes.jar(class_files(PASSING_CLASS), jar.getPath())
         java.addJar(jar.getPath())
         # What hides parts of records are functions of Python, which can't be asked here.
         shows = self._settings.values and not (self._settings.redact or self._settings.rules)
-        rule = classes.of(str(folder), shows, self._settings.value_length)
+        times = self._times = TaskTimes(self._sc, folder, ACTION, self._operators)
+        reports = bytearray(times.reports)
+        rule = classes.of(str(folder), reports, shows, self._settings.value_length)
         self._publish(folder)
         self._thread = Thread(target=self._run, args=(folder,), name="lineage-watch", daemon=True)
         self._thread.start()
         return rule
+
+    def _operators(self, action: str) -> list[WatchableNode]:
+        """Those of an action that can be watched."""
+        if self._rule is None:
+            return []
+        lines = str(self._rule.operators(action)).splitlines()
+        return [WatchableNode(*json.loads(line)) for line in lines]
 
     @contextmanager
     def running(self, call_site: str, is_action: bool = True) -> Iterator[str]:
@@ -178,14 +200,14 @@ class WatchedRows:
         recipe_of: Callable[[Any], Recipe],
     ) -> None:
         actions = [action]
-        if not str(self._rule.operators(action)):
+        if not self._operators(action):
             # Its plan was made for an action before.
             plan = frame._jdf.queryExecution().optimizedPlan()
             actions = str(self._rule.actions(plan)).splitlines()
         for made_for in actions:
-            lines = str(self._rule.operators(made_for)).splitlines()
-            for place, facts in enumerate(WatchableNode(*json.loads(line)) for line in lines):
-                if facts.node in self._recorded or not any(r.fits(facts) for r in requests):
+            for place, facts in enumerate(self._operators(made_for)):
+                is_watched = any(_is_of_rows(request, facts) for request in requests)
+                if facts.node in self._recorded or not is_watched:
                     continue
                 try:
                     plan = self._rule.plan(made_for, place)
@@ -205,6 +227,9 @@ class WatchedRows:
         self._ended.set()
         if self._thread is not None:
             self._thread.join()
+        if self._times is not None:
+            with suppress(Exception):
+                self._times.close(self._requests.held)
         self._folder = None
         if self._rule is not None:
             with suppress(Exception):
@@ -215,6 +240,10 @@ class WatchedRows:
     def _run(self, folder: Path) -> None:
         while not self._ended.wait(POLL_S):
             self._publish_guarded(folder)
+            # Without the lock, for which the program waits: what is held is replaced as a whole.
+            if self._times is not None:
+                with suppress(Exception):
+                    self._times.publish(self._requests.held)
 
     def _publish_guarded(self, folder: Path) -> None:
         with self._lock, suppress(OSError):
@@ -236,7 +265,8 @@ class WatchedRows:
                 request = self._requests.held.get(path.stem) or read_request(path)
                 if request is not None:
                     requests[path.stem] = request
-                    entries.append(_entry(path.stem, request))
+                    # Executors' JVMs have no time to tell of tasks.
+                    entries += [] if request.latency else [_entry(path.stem, request)]
         partial = folder / f"{ROWS}.partial"
         with open(partial, "w", encoding="utf-8", opener=private_opener) as file:
             json.dump(entries, file)
@@ -271,11 +301,16 @@ class Requests:
         return list(self._of_actions.pop(action, {}).values())
 
 
+def _is_of_rows(request: WatchRequest, facts: WatchableNode) -> bool:
+    """Whether rows of an operator are reported, or calls of a Python function."""
+    return request.fits(facts) and request.is_timed == (facts.op == FUNCTION)
+
+
 def _entry(name: str, request: WatchRequest) -> dict[str, Any]:
     """What executors read of a condition."""
     entry = {"id": name, "node": request.node, "must": request.must, "limit": request.limit}
     if request.is_timed:
-        return entry | {"problem": NOT_TIMED}
+        return entry | {"timed": True, "problem": NOT_TIMED}
     try:
         return entry | {"sql": parse_condition(request.condition).expression}
     except ConditionError as problem:

@@ -30,6 +30,13 @@ class Tally:
     """From which on a record is among the slowest."""
     _slowest: list[tuple[float, int, dict[str, Any]]] = field(default_factory=list)
 
+    def add(self, record: Any, seconds: float, records: int = 1) -> None:
+        """Count a record, or some that were taken together."""
+        self.records += records
+        self.seconds += seconds
+        if seconds >= self.bound_s:
+            self.keep(record, seconds)
+
     def keep(self, record: Any, seconds: float) -> None:
         """Keep a record that has taken `bound_s` or longer."""
         # Of equally slow ones the first: the number is unique, so that descriptions are never compared.

@@ -19,8 +19,12 @@ def portions(records: Iterable[Any]) -> Iterator[tuple[Any, Iterator[Any]]]:
     for first in records:
         yield first, islice(records, size - 1)
         now = time.monotonic()
-        if now - began < POLL_S / 2:
-            size = min(2 * size, PORTION_MAX)
-        elif now - began > POLL_S:
-            size = max(1, size // 2)
+        size = next_portion(size, now - began)
         began = now
+
+
+def next_portion(size: int, seconds: float) -> int:
+    """How many records are the next portion, where as many as ``size`` took so long."""
+    if seconds < POLL_S / 2:
+        return min(2 * size, PORTION_MAX)
+    return max(1, size // 2) if seconds > POLL_S else size

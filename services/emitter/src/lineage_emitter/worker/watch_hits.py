@@ -51,7 +51,9 @@ class Hits:
         line = json.dumps(self.facts | document).encode() + b"\n"
         try:
             if self._descriptor is None:
-                flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY | os.O_APPEND
+                flags = os.O_CREAT | os.O_WRONLY | os.O_APPEND
+                if self.bytes == 0:
+                    flags |= os.O_EXCL
                 self._descriptor = private_opener(self.path, flags)
             self._is_lost = os.write(self._descriptor, line) < len(line)
         except OSError:
@@ -65,7 +67,16 @@ class Hits:
     def close(self) -> None:
         """Write the counts, and close the file."""
         if self.beyond or self.failed or self.counts_tests:
-            self.write({"beyond": self.beyond, "failed": self.failed, "tested": self.tested})
+            self.write(self.counts)
+        self.leave()
+
+    @property
+    def counts(self) -> dict[str, Any]:
+        """What was counted only."""
+        return {"beyond": self.beyond, "failed": self.failed, "tested": self.tested}
+
+    def leave(self) -> None:
+        """Close the file until there is more to write."""
         if self._descriptor is not None:
             os.close(self._descriptor)
             self._descriptor = None

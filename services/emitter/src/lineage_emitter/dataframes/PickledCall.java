@@ -1,0 +1,98 @@
+package lineage;
+
+import java.io.ByteArrayOutputStream;
+import java.nio.charset.StandardCharsets;
+import org.apache.spark.api.python.PythonFunction;
+import org.apache.spark.api.python.SimplePythonFunction;
+
+/** Code of a Python function that calls one of lineage_emitter.worker, which makes the function; compiled as PlanText.java is. */
+public class PickledCall {
+  private final ByteArrayOutputStream out = new ByteArrayOutputStream();
+
+  /** For who compiles it. */
+  public PickledCall() {}
+
+  /** The beginning of a call of a function of a module. */
+  public PickledCall(String module, String name) {
+    out.write(0x80);
+    out.write(3);
+    ascii("clineage_emitter.worker." + module + "\n" + name + "\n(");
+  }
+
+  /** Add a text to the arguments. */
+  public PickledCall text(String text) {
+    out.write('X');
+    return sized(text.getBytes(StandardCharsets.UTF_8));
+  }
+
+  /** Add bytes to the arguments. */
+  public PickledCall bytes(byte[] written) {
+    out.write('B');
+    return sized(written);
+  }
+
+  /** Whether the code of a function is a call that begins like this one. */
+  public boolean isBeginOf(PythonFunction function) {
+    byte[] begin = out.toByteArray();
+    scala.collection.Iterator all = function.command().iterator();
+    int n = 0;
+    while (n < begin.length && all.hasNext() && ((Number) all.next()).byteValue() == begin[n]) {
+      n++;
+    }
+    return n == begin.length;
+  }
+
+  /** The call as the code of a function that else is as another one. */
+  public SimplePythonFunction in(PythonFunction other) {
+    ascii("tR.");
+    return withCode(other, out.toByteArray());
+  }
+
+  /** A function with other code. */
+  public static SimplePythonFunction withCode(PythonFunction of, byte[] code) {
+    return new SimplePythonFunction(
+        code, of.envVars(), of.pythonIncludes(), of.pythonExec(), of.pythonVer(), of.broadcastVars(), of.accumulator());
+  }
+
+  /** The code of a function. */
+  public static byte[] codeOf(PythonFunction function) {
+    byte[] code = new byte[function.command().length()];
+    scala.collection.Iterator all = function.command().iterator();
+    for (int n = 0; all.hasNext(); n++) {
+      code[n] = ((Number) all.next()).byteValue();
+    }
+    return code;
+  }
+
+  /** The last argument of a call of this function, as which code begins. */
+  public byte[] lastArgument(byte[] code) {
+    int at = out.size();
+    int begin = at;
+    int end = at;
+    while (code[at] == 'X' || code[at] == 'B') {
+      int size = 0;
+      for (int n = 3; n >= 0; n--) {
+        size = size << 8 | code[at + 1 + n] & 255;
+      }
+      begin = at + 5;
+      end = begin + size;
+      at = end;
+    }
+    byte[] last = new byte[end - begin];
+    System.arraycopy(code, begin, last, 0, last.length);
+    return last;
+  }
+
+  private PickledCall sized(byte[] written) {
+    for (int shift = 0; shift < 32; shift += 8) {
+      out.write(written.length >>> shift);
+    }
+    out.write(written, 0, written.length);
+    return this;
+  }
+
+  private void ascii(String text) {
+    byte[] written = text.getBytes(StandardCharsets.US_ASCII);
+    out.write(written, 0, written.length);
+  }
+}
