@@ -34,12 +34,22 @@ export interface TaskTime {
   is_whole: boolean;
 }
 
+/** What a task of a DataFrame read: parts of files. */
+export interface TaskReads {
+  event: 'reads';
+  operator: string;
+  partition: number;
+  reads: string[];
+}
+
 export interface SourcesFound {
   event: 'sources';
   record: number;
   sources: { node: string; name: string; count: number; items: WatchedItem[] }[];
   exact: boolean;
   reasons: string[];
+  /** What to trace for them: they are computed on demand. */
+  place?: string;
 }
 
 export interface WatchEnd {
@@ -57,6 +67,7 @@ export type WatchEvent =
   | WatchedRecord
   | SourcesFound
   | TaskTime
+  | TaskReads
   | WatchEnd
   | { event: 'note'; note: string }
   | { event: 'problem' };

@@ -52,6 +52,7 @@ function showJob(streams: Response[], operators = OPERATORS) {
   const asked: unknown[] = [];
   const signals: AbortSignal[] = [];
   const page = show('/apps/a-1/watch', ({ path, method }) => {
+    if (method === 'POST' && path.endsWith('/traces')) return streams.shift();
     if (!path.endsWith('/watch')) return undefined;
     if (method === 'GET') return json({ app: 'a-1', refusal: null, operators });
     return streams.shift();
@@ -88,6 +89,22 @@ describe('a watch of a running job', () => {
     expect(row).toHaveTextContent('as it is now Oslo -4');
     expect(row).toHaveTextContent('and 11 more rows');
     expect(screen.queryByRole('alert')).toBeNull();
+  });
+
+  it('traces a row of a DataFrame when somebody asks', async () => {
+    const place = 'f1#k=a,total=24';
+    const [source] = SOURCES.sources;
+    const trace = { trace: 't-1', exact: false, reasons: ['equal rows'], groups: [source] };
+    const onDemand = { ...SOURCES, sources: [], exact: false, reasons: ['on demand'], place };
+    const { asked } = showJob([streamOf([RECORD, onDemand, END]), json(trace)]);
+    await ask('Records that fulfil', 'total > 20');
+    const row = await screen.findByRole('row', { name: /Oslo/ });
+    expect(row).not.toHaveTextContent('not exact');
+    await userEvent.click(within(row).getByRole('button', { name: '← Its rows' }));
+    expect(await within(row).findByText('in.txt:2')).toBeInTheDocument();
+    expect(row).toHaveTextContent('not exact: equal rows');
+    expect(asked[1]).toMatchObject({ direction: 'backward', start: { places: [place] } });
+    expect(within(row).getByRole('link', { name: 'The trace' })).toBeInTheDocument();
   });
 
   it('is changed and dropped, and each ends its stream', async () => {
@@ -141,6 +158,7 @@ describe('a watch of a running job', () => {
         { ...task, task: 1, partition: 4, seconds: 1 },
         { ...task, task: 2, partition: 7, seconds: 3 },
         { ...RECORD, seconds: 2.5, task: 2 },
+        { event: 'reads', operator: 'map (1)', partition: 7, reads: ['in.txt@0+9'] },
         SOURCES,
         { ...END, tasks: [{ task: 2, deviation }] },
       ]),
@@ -150,6 +168,7 @@ describe('a watch of a running job', () => {
     const [, first, second] = await screen.findAllByRole('row');
     expect(asked).toEqual([{ node: '1', latency: true }]);
     expect(first).toHaveTextContent('7map (1)3 s3 s with its 9 records, where the median is 1');
+    expect(first).toHaveTextContent('reads in.txt@0+9');
     expect(first).toHaveTextContent("('Oslo', -4)2.5 sin.txt:2");
     expect(second).toHaveTextContent('4map (1)1 swith 9 records');
     expect(screen.getByText('2 tasks ended; it is not watched any more.')).toBeInTheDocument();

@@ -1,10 +1,10 @@
 import { useEffect, useState, type ReactNode } from 'react';
 
 import type { WatchableOperator, WatchAsked } from '../api/types';
-import { watch, type SourcesFound } from '../api/watch';
-import { AsItIsNow } from '../components/AsItIsNow';
+import { watch } from '../api/watch';
 import { ErrorNotice } from '../components/ErrorNotice';
 import { count, counted, duration } from '../lib/format';
+import { WatchedSources } from './WatchedSources';
 import { WatchForm } from './WatchForm';
 import {
   isAlert,
@@ -16,8 +16,6 @@ import {
   type Told,
   type ToldRecord,
 } from './watching';
-
-const SOURCES_SHOWN = 10;
 
 interface Props {
   app: string;
@@ -63,8 +61,8 @@ export function WatchedRecords({ app, asked, operators, onChange, onRemove }: Pr
           ))}
         </ul>
       )}
-      {asked.latency === true && told.tasks.length > 0 && <TasksTable told={told} />}
-      {asked.latency !== true && told.records.length > 0 && <RecordsTable told={told} />}
+      {asked.latency === true && told.tasks.length > 0 && <TasksTable app={app} told={told} />}
+      {asked.latency !== true && told.records.length > 0 && <RecordsTable app={app} told={told} />}
     </section>
   );
 }
@@ -107,7 +105,7 @@ function useWatch(app: string, asked: WatchAsked) {
   return { told, error, again };
 }
 
-function RecordsTable({ told }: { told: Told }) {
+function RecordsTable({ app, told }: { app: string; told: Told }) {
   return (
     <div className="table-frame">
       <table className="table">
@@ -129,7 +127,7 @@ function RecordsTable({ told }: { told: Told }) {
                 {record.found === null ? (
                   <span className="faint">not known yet</span>
                 ) : (
-                  <Sources found={record.found} />
+                  <WatchedSources app={app} found={record.found} />
                 )}
               </td>
               <td>
@@ -144,7 +142,7 @@ function RecordsTable({ told }: { told: Told }) {
   );
 }
 
-function TasksTable({ told }: { told: Told }) {
+function TasksTable({ app, told }: { app: string; told: Told }) {
   return (
     <div className="table-frame">
       <table className="table">
@@ -168,10 +166,15 @@ function TasksTable({ told }: { told: Told }) {
                   {task.reason ?? `with ${counted(task.records, 'record')}`}
                   {!task.is_whole && '; it was watched in part'}
                 </span>
+                {task.reads.map((part) => (
+                  <span className="reason" key={part}>
+                    reads {part}
+                  </span>
+                ))}
               </td>
               <td className="suspect-text">
                 {slowest.map((record) => (
-                  <SlowRecord key={record.record} record={record} />
+                  <SlowRecord key={record.record} app={app} record={record} />
                 ))}
               </td>
             </tr>
@@ -182,12 +185,12 @@ function TasksTable({ told }: { told: Told }) {
   );
 }
 
-function SlowRecord({ record }: { record: ToldRecord }) {
+function SlowRecord({ app, record }: { app: string; record: ToldRecord }) {
   return (
     <div>
       {record.text ?? 'no value was kept'}
       {record.seconds !== undefined && <Taken record={record} seconds={record.seconds} />}
-      {record.found !== null && <Sources found={record.found} />}
+      {record.found !== null && <WatchedSources app={app} found={record.found} />}
     </div>
   );
 }
@@ -199,27 +202,5 @@ function Taken({ record, seconds }: { record: ToldRecord; seconds: number }) {
       {record.may_buffer === true &&
         '; not sure: its function may have worked on records that it got before'}
     </span>
-  );
-}
-
-function Sources({ found }: { found: SourcesFound }) {
-  const items = found.sources.flatMap((group) => group.items);
-  const shown = items.slice(0, SOURCES_SHOWN);
-  const hidden = found.sources.reduce((sum, group) => sum + group.count, 0) - shown.length;
-  return (
-    <>
-      {shown.map((item) => (
-        <div key={item.address}>
-          <span className="start-place">{item.location ?? item.address}</span>
-          {item.text !== null && (
-            <span className="reason">
-              <AsItIsNow of={item} /> {item.text}
-            </span>
-          )}
-        </div>
-      ))}
-      {hidden > 0 && <span className="reason">and {count(hidden)} more rows</span>}
-      {!found.exact && <span className="reason">not exact: {found.reasons.join('; ')}</span>}
-    </>
   );
 }

@@ -1,6 +1,13 @@
 /** What is told of a watch, event by event. */
 
-import type { SourcesFound, TaskTime, WatchedRecord, WatchEnd, WatchEvent } from '../api/watch';
+import type {
+  SourcesFound,
+  TaskReads,
+  TaskTime,
+  WatchedRecord,
+  WatchEnd,
+  WatchEvent,
+} from '../api/watch';
 import type { WatchAsked } from '../api/types';
 import { count, counted } from '../lib/format';
 
@@ -19,6 +26,7 @@ export interface ToldTask extends TaskTime {
   stream: number;
   /** How it stands beside the others, once the watch is over. */
   reason: string | null;
+  reads: string[];
 }
 
 export interface Told {
@@ -63,8 +71,10 @@ export function withEvent(told: Told, event: WatchEvent): Told {
       if (told.tasks.length >= SHOWN_MAX) return told;
       return {
         ...told,
-        tasks: [...told.tasks, { ...event, stream: told.stream, reason: null }],
+        tasks: [...told.tasks, { ...event, stream: told.stream, reason: null, reads: [] }],
       };
+    case 'reads':
+      return { ...told, tasks: told.tasks.map((one) => withReads(one, event, told.stream)) };
     case 'note':
       return withNote(told, event.note);
     case 'end':
@@ -76,6 +86,11 @@ export function withEvent(told: Told, event: WatchEvent): Told {
 
 const withSources = (record: ToldRecord, found: SourcesFound, stream: number) =>
   record.record === found.record && record.stream === stream ? { ...record, found } : record;
+
+const withReads = (task: ToldTask, { operator, partition, reads }: TaskReads, stream: number) =>
+  task.operator === operator && task.partition === partition && task.stream === stream
+    ? { ...task, reads }
+    : task;
 
 const withNote = (told: Told, note: string): Told =>
   told.notes.includes(note) ? told : { ...told, notes: [...told.notes, note].slice(-SHOWN_MAX) };
