@@ -30,12 +30,15 @@ MaybeTest: TypeAlias = Test | None
 class Breakpoint:
     """``when``: a condition on records, as ``lineage watch`` takes it. ``until``: the number of a step, or an operator. Empty: none.
 
+    ``one_by_one``: a person goes through the steps up to there by keys.
+
     Raises:
         RecordConditionError: the condition can't be read.
     """
 
     when: str = ""
     until: str = ""
+    one_by_one: bool = False
 
     def __post_init__(self) -> None:
         if self.when:

@@ -1083,10 +1083,18 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
     The plan of a DataFrame is computed again on the rows that the row is made from, operator by operator. A program of RDDs is run again on them
     (--program 'job.py in.txt out'), and keeps the values between its operators. What it does besides
     reading and writing files through Spark, it does again; the job's own output is not touched.
+    one_by_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-by-one", help="Go through the steps one by one, forward and back, by keys."
+        ),
+    ] = False,
     """
     from lineage.breakpoints import Breakpoint, is_prompted, prompt
 
-    url, breakpoint = chosen_store(context, store), Breakpoint(when, until)
+    if one_by_one and as_json:
+        raise typer.BadParameter("--one-by-one is for people, --json for tools")
+    url, breakpoint = chosen_store(context, store), Breakpoint(when, until, one_by_one)
     stopped_at: StepRecords[Any] | None
     with in_time(timeout):
         if program:

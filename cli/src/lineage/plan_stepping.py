@@ -14,7 +14,7 @@ from lineage.comparing import print_warnings
 from lineage.frame_traces import spark_session
 from lineage.options import print_json
 from lineage.refusing_servers import refuse_server
-from lineage.steps import chosen_steps, show_step
+from lineage.steps import chosen_steps, show_step, show_steps
 from lineage.terminal import echo
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.plan_steps import Placed, PlanStep, steps_of
@@ -144,10 +144,13 @@ def _show(
     shown: dict[Placed, tuple[str, str]],
     reasons: Sequence[str],
 ) -> None:
-    for each, step in zip(stopped.steps, listed, strict=True):
-        show_step(step, f" {step.about}" if step.about else "", _lines(step, shown), each.count)
-    if stopped.at is None:
-        echo(f"   {place}", bold=True)
+    def show(number: int) -> None:
+        step, count = listed[number], stopped.steps[number].count
+        show_step(step, f" {step.about}" if step.about else "", _lines(step, shown), count)
+        if stopped.at is None and number == len(listed) - 1:
+            echo(f"   {place}", bold=True)
+
+    show_steps([step.number for step in listed], show, one_by_one=stopped.breakpoint.one_by_one)
     stopped.show()
     for reason in reasons:
         echo(f"lineage: operators of the job may have given other rows: {reason}", err=True)

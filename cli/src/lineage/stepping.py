@@ -12,7 +12,7 @@ from typing import Any
 from lineage.breakpoints import Breakpoint, StepRecords, Stopped, stop, value_of
 from lineage.options import print_json
 from lineage.rerunning import program_words, run_by_plan
-from lineage.steps import chosen_steps, show_step
+from lineage.steps import chosen_steps, show_step, show_steps
 from lineage.terminal import echo
 from lineage_core.contract.marked_texts import (
     CONDITION_VARIABLE,
@@ -143,11 +143,16 @@ def _to_json(
 
 
 def _show(stopped: Stopped[OperatorStep], limit: int, found: OperatorSteps) -> None:
-    for each in stopped.steps:
+    def show(each: StepRecords[OperatorStep]) -> None:
         step = each.step
         about = f" at {step.call_site}" if step.call_site else ""
         items = [step.items[n] for n in each.shown(limit)]
         show_step(step, about, _lines(items), each.count)
+
+    numbers = [each.step.number for each in stopped.steps]
+    show_steps(
+        numbers, lambda place: show(stopped.steps[place]), one_by_one=stopped.breakpoint.one_by_one
+    )
     stopped.show()
     for reason in found.superset:
         echo(f"lineage: operators may have got fewer values: {reason}", err=True)
