@@ -983,6 +983,13 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
     ] = "",
     application: AppOption = "",
     where: WhereOption = "",
+    all_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--all-jobs",
+            help="Of DataFrames, also replay the jobs that wrote what was read: --exclude takes rows of their sources, too.",
+        ),
+    ] = False,
     timeout: TimeoutOption = None,
     store: StoreOption = "",
     as_json: JsonOption = False,
@@ -1003,7 +1010,7 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     url = chosen_store(context, store)
     if quarantined:
-        if places or excluded or where or not (repair and to):
+        if places or excluded or where or all_jobs or not (repair and to):
             raise typer.BadParameter(
                 "--quarantined takes --with and --to, --program where RDDs set records aside, and no rows"
             )
@@ -1021,11 +1028,14 @@ def replay(  # noqa: PLR0913, PLR0917 - an argument is an option
         )
     with in_time(timeout):
         if program:
-            if where:
-                raise typer.BadParameter("--where chooses rows of DataFrames, --program runs RDDs")
+            if where or all_jobs:
+                raise typer.BadParameter(
+                    "--where and --all-jobs are of DataFrames, --program runs RDDs"
+                )
             replay_program(url, places, excluded or [], program, to, application, as_json=as_json)
             return
-        replay_rows(url, places, excluded or [], to, application, where, as_json=as_json)
+        options = (to, application, where)
+        replay_rows(url, places, excluded or [], *options, all_jobs=all_jobs, as_json=as_json)
 
 
 @app.command("step")
@@ -1073,6 +1083,12 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
     limit: Annotated[
         int, typer.Option("--limit", min=1, metavar="N", help="Most values of a step.")
     ] = 20,
+    one_by_one: Annotated[
+        bool,
+        typer.Option(
+            "--one-by-one", help="Go through the steps one by one, forward and back, by keys."
+        ),
+    ] = False,
     application: AppOption = "",
     timeout: TimeoutOption = None,
     store: StoreOption = "",
@@ -1083,12 +1099,6 @@ def step(  # noqa: PLR0913, PLR0917 - an argument is an option
     The plan of a DataFrame is computed again on the rows that the row is made from, operator by operator. A program of RDDs is run again on them
     (--program 'job.py in.txt out'), and keeps the values between its operators. What it does besides
     reading and writing files through Spark, it does again; the job's own output is not touched.
-    one_by_one: Annotated[
-        bool,
-        typer.Option(
-            "--one-by-one", help="Go through the steps one by one, forward and back, by keys."
-        ),
-    ] = False,
     """
     from lineage.breakpoints import Breakpoint, is_prompted, prompt
 

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sandbox.starting import written_folder
 from lineage_dataframes.sources.file_changes import local_path
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
+from lineage_dataframes.trace.job_chains import JobChain, Upstream, Write
+from lineage_dataframes.trace.output_changes import OutputChanges
 from lineage_dataframes.trace.replay import Replay, Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
 from lineage_dataframes.trace.source_rows import source_rows_at
@@ -38,12 +41,14 @@ def replay(
     app: str,
     where: str,
     *,
+    all_jobs: bool = False,
     as_json: bool,
 ) -> None:
     """Replay rows, and print each as the job gave it and as the replay gives it.
 
     ``excluded``: rows of sources that are left out. ``to``: a new or empty folder for the rows of the replay; none: they are
-    shown alone. Ends with `EXIT_INCOMPLETE` where a replay on all witnesses does not give the job's rows.
+    shown alone. ``all_jobs``: replay the jobs, too, that wrote what the job read. Ends with `EXIT_INCOMPLETE` where a replay on all witnesses does
+    not give the job's rows.
 
     Raises:
         LineageError: there are no such rows, or they can't be replayed.
@@ -57,21 +62,37 @@ def replay(
         if folder is not None:
             check_new_folder(folder, paths_of_recipe(requested.recipe))
         with spark_session() as spark, reading_by(reader):
-            left_out = source_rows_at(spark, requested.recipe, excluded)
+            chain = JobChain(spark, store, reader)
+            before = (
+                chain.without(requested, excluded)
+                if all_jobs and excluded
+                else Upstream(source_rows_at(spark, requested.recipe, excluded))
+            )
             replayer = Replayer(spark, requested.recipe, requested.output(spark))
             parent = os.path.realpath(written_folder() or tempfile.gettempdir())
             with tempfile.TemporaryDirectory(prefix="lineage-replay-", dir=parent) as scratch:
                 written = None if folder is None else Path(scratch, "rows")
-                outcome = replayer.replay(left_out, written)
+                outcome = replayer.replay(before.left_out, written, before.added)
+                replays: list[tuple[Write, Replay]] = []
+                if all_jobs and not excluded:
+                    replays = list(chain.replays_before(requested, replayer.witnesses))
                 if folder is not None and written is not None:
+                    for write, _ in (*before.changes, *replays):
+                        check_new_folder(folder, paths_of_recipe(write.recipe))
                     copy_rows(written, folder)
+            uncertain = (*before.uncertain, *chain.uncertain, *outcome.uncertain)
+            outcome = replace(outcome, uncertain=tuple(dict.fromkeys(uncertain)))
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
     if as_json:
-        print_json(_to_json(requested, outcome, to))
+        jobs = {"jobs": _jobs_to_json(before.changes, replays)} if all_jobs else {}
+        print_json(_to_json(requested, outcome, to) | jobs)
     else:
-        _show(outcome, to)
-    if not outcome.left_out and not outcome.reproduced:
+        for reason in () if excluded else chain.uncertain:
+            echo(f"lineage: {reason}", err=True)
+        _show_jobs(before.changes, replays)
+        _show(outcome, to, _heading(outcome, before) if all_jobs and excluded else "")
+    if not excluded and not all(one.reproduced for one in (outcome, *(r for _, r in replays))):
         raise typer.Exit(EXIT_INCOMPLETE)
 
 
@@ -148,15 +169,66 @@ def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, 
 STATES = {"same": "the same", "gone": "no row"}
 
 
-def _show(outcome: Replay, to: str) -> None:
-    made = "1 row" if outcome.witnesses == 1 else f"{outcome.witnesses:,} rows"
-    heading = f"replayed on the {made} that the output is made from"
-    if outcome.reads_all_rows:
-        left_out = "1 row" if outcome.left_out == 1 else f"{outcome.left_out:,} rows"
-        heading = f"replayed without {left_out} of the sources"
+def _jobs_to_json(
+    changes: Sequence[tuple[Write, OutputChanges]], replays: Sequence[tuple[Write, Replay]]
+) -> list[dict[str, Any]]:
+    """Of the jobs before, from the first one on, what became of their outputs; of replays on witnesses, from the last one on, what came out as it was."""
+    named = [
+        {"app": write.node.app, "node": write.node.node, "output": write.name}
+        for write, _ in (*changes, *replays)
+    ]
+    counts: list[dict[str, Any]] = [
+        {"changed": of.changed, "gone": of.gone, "new": of.new} for _, of in changes
+    ]
+    counts += [
+        {
+            "rows": len(of.rows),
+            "witnesses": of.witnesses,
+            "reproduced": of.reproduced,
+            "reasons": [*of.reasons, *of.uncertain],
+        }
+        for _, of in replays
+    ]
+    return [name | count for name, count in zip(named, counts, strict=True)]
+
+
+def _show_jobs(
+    changes: Sequence[tuple[Write, OutputChanges]], replays: Sequence[tuple[Write, Replay]]
+) -> None:
+    for write, of in changes:
+        echo(
+            f"{write.name}: without these rows {_rows(of.changed)} otherwise, {_rows(of.gone)} not at all, {of.new:,} new"
+        )
+    for write, replay_of in replays:
+        same = sum(row.state == "same" for row in replay_of.rows)
+        echo(
+            f"{write.name}: {same:,} of {_rows(len(replay_of.rows))} came out as the job gave them, of {_rows(replay_of.witnesses)} of its sources"
+        )
+
+
+def _rows(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
+def _heading(outcome: Replay, before: Upstream) -> str:
+    """What a replay without rows of the jobs before read."""
+    if before.changes:
+        return "replayed over what the jobs before it give without these rows"
+    return "" if outcome.left_out else "what the job read is the same without these rows"
+
+
+def _show(outcome: Replay, to: str, heading: str) -> None:
+    made = _rows(outcome.witnesses)
+    is_of_chain = bool(heading)
+    if heading:
+        pass
+    elif outcome.reads_all_rows:
+        heading = f"replayed without {_rows(outcome.left_out)} of the sources"
     elif outcome.left_out:
         used = outcome.left_out - outcome.unused
         heading = f"replayed without {used:,} of the {made} that the output is made from"
+    else:
+        heading = f"replayed on the {made} that the output is made from"
     echo(heading, fg=typer.colors.CYAN)
     for row in outcome.rows:
         echo(f"before  {text_of_row(outcome.columns, row.before)}", bold=True)
@@ -164,7 +236,7 @@ def _show(outcome: Replay, to: str) -> None:
         echo(f"after   {STATES.get(row.state, after)}")
     for values in outcome.new:
         echo(f"new     {text_of_row(outcome.columns, values)}")
-    if outcome.unused:
+    if outcome.unused and not is_of_chain:
         echo(
             f"lineage: {outcome.unused:,} of the rows that were left out did not make the requested rows",
             err=True,
@@ -176,11 +248,11 @@ def _show(outcome: Replay, to: str) -> None:
             "read all other rows of the sources, as the output's rows depend on more:",
             outcome.reasons,
         )
-    elif not outcome.left_out and not outcome.reproduced:
+    elif not outcome.left_out and not is_of_chain and not outcome.reproduced:
         differs = any(row.state in {"changed", "gone"} for row in outcome.rows)
         reasons = (*(outcome.reasons if differs else ()), *outcome.uncertain)
         _list("differs from the job's:", reasons)
-    if outcome.left_out:
+    if outcome.left_out or is_of_chain:
         _list("not certain:", outcome.uncertain)
 
 

@@ -7,7 +7,8 @@ LineageError
     │   └── TiedError           a window numbers rows that its order does not distinguish
     ├── ChangedSourceError  a source is not what it was when the job ran
     ├── RowError            the requested row can't be what the recipe gives
-    │   └── NoMatchError        no row of the output or source has the values, or fulfils the condition
+    │   ├── NoMatchError        no row of the output or source has the values, or fulfils the condition
+    │   └── NotReadError        the job has not read what a place names
     └── NoSparkError        Spark does not start
 """
 
@@ -43,6 +44,10 @@ class RowError(FramesError):
 
 class NoMatchError(RowError, NoSuchRowError):
     """No row of an output or a source has the values that were given, or fulfils the condition."""
+
+
+class NotReadError(RowError):
+    """A place is of no file, or of no other source, that the job has read."""
 
 
 class NoSparkError(FramesError):

@@ -10,13 +10,12 @@ Output rows are found again by what they are made from (their *identity*): rows 
 
 from __future__ import annotations
 
-import math
-import struct
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -42,7 +41,7 @@ from lineage_dataframes.rewrite.values import ColumnValues
 from lineage_dataframes.sources.file_changes import check_local, check_unchanged
 from lineage_dataframes.sources.file_codes import file_codes
 from lineage_dataframes.sources.jdbc import live_sources
-from lineage_dataframes.sources.lossy_formats import TRIMMED_CHARACTERS, loses_values
+from lineage_dataframes.sources.lossy_formats import loses_values
 from lineage_dataframes.sources.views import (
     ROW_COLUMN,
     replace_views,
@@ -51,9 +50,10 @@ from lineage_dataframes.sources.views import (
 )
 from lineage_dataframes.sources.witnesses import WitnessCollector
 from lineage_dataframes.spark import literals
-from lineage_dataframes.spark.pyspark_parts import is_connected, to_arrow
+from lineage_dataframes.spark.pyspark_parts import from_arrow, is_connected, to_arrow
 from lineage_dataframes.trace.backward import RowTracer
 from lineage_dataframes.trace.chosen_rows import matching_rows, write_rows
+from lineage_dataframes.trace.exact_values import as_written, exact, is_near, taken
 from lineage_dataframes.trace.given_rows import GivenRow
 from lineage_dataframes.trace.held_rows import (
     HeldRows,
@@ -78,6 +78,13 @@ COMBINED_MAX = 1_000_000
 """Rows of a group whose values are read."""
 
 State: TypeAlias = Literal["same", "nearly the same", "changed", "gone"]
+
+AddedRows: TypeAlias = "Mapping[int, pa.Table]"
+"""Rows that sources have besides: by the source's place in the recipe, with all columns of its view."""
+NO_ROWS: AddedRows = MappingProxyType({})
+OTHER_VALUES = (
+    "rows of the sources have other values there, and may go into other rows of the output"
+)
 
 REPLAYED = "lineage_replayed"
 """The view of rows of a replay."""
@@ -329,9 +336,9 @@ class Replayer:
     ) -> OutputRow:
         """A row that was computed anew with the values that the output's files have."""
         for _, values in stored:
-            exact = tuple(map(_exact, values))
-            if self._state(exact, row.exact, ignored) != "changed":
-                return OutputRow(values, exact, row.identity)
+            as_stored = tuple(map(exact, values))
+            if self.state(as_stored, row.exact, ignored) != "changed":
+                return OutputRow(values, as_stored, row.identity)
         return row
 
     # Queries
@@ -373,7 +380,7 @@ class Replayer:
         values = values_of_rows(table.select([f"v{n}" for n in range(len(self.recipe.columns))]))
         identities = values_of_rows(table.select(self._id_names))
         return [
-            OutputRow(row, tuple(map(_exact, row)), tuple(map(_exact, identity)))
+            OutputRow(row, tuple(map(exact, row)), tuple(map(exact, identity)))
             for row, identity in zip(values, identities, strict=True)
         ]
 
@@ -385,20 +392,35 @@ class Replayer:
     # Which rows of the sources the plan reads
 
     @contextmanager
-    def _reading(self, rows: SourceRows, *, others: bool = False) -> Iterator[None]:
-        """In the body the plan reads these rows of the sources alone; ``others``: all but these."""
+    def _reading(
+        self, rows: SourceRows, *, others: bool = False, added: AddedRows = NO_ROWS
+    ) -> Iterator[None]:
+        """In the body the plan reads these rows of the sources alone; ``others``: all but these, and those ``added``."""
         how = "leftanti" if others else "leftsemi"
         try:
             for n, complete in self._complete.items():
                 if n in self._held:
                     replace_views(n, self._held[n].chosen(ordinals_of(rows, n), others=others))
-                else:
-                    replace_views(n, self._matching(complete, n, rows, how))
+                    continue
+                read = self._matching(complete, n, rows, how)
+                if n in added:
+                    read = read.unionByName(self._as_frame(added[n], complete))
+                replace_views(n, read)
             yield
         finally:
             # Of held rows those of the next run take their place.
             for n in self._complete.keys() - self._held.keys():
                 replace_views(n, self._complete[n])
+
+    def _as_frame(self, rows: pa.Table, like: DataFrame) -> DataFrame:
+        """Rows of a table as a frame with the columns of another."""
+        frame = from_arrow(self._session, rows)
+        types = {field.name: field.dataType for field in like.schema.fields}
+        if {field.name: field.dataType for field in frame.schema.fields} != types:
+            raise RefusedError(
+                f"rows of types that change on the way: {frame.schema.simpleString()}"
+            )
+        return frame
 
     @contextmanager
     def holding_witnesses(self) -> Iterator[None]:
@@ -550,31 +572,48 @@ class Replayer:
         stored_at = values_of_rows(table.select(places)) if places else ()
         return OperatorRows(count, tuple(rows), tuple((path, n) for path, n in stored_at))
 
-    def all_rows_without(self, left_out: SourceRows) -> list[OutputRow]:
-        """All rows that the plan gives over all rows of the sources but these; raises as `outcome`."""
-        with self._reading(left_out, others=True):
+    def all_rows_without(self, left_out: SourceRows, added: AddedRows = NO_ROWS) -> list[OutputRow]:
+        """All rows that the plan gives over all rows of the sources but these, and those ``added``; raises as `outcome`."""
+        with self._reading(left_out, others=True, added=added):
             return self._rows(self._collected(self._frame("true")))
 
-    def replay(self, left_out: SourceRows, written_to: Path | None = None) -> Replay:
+    def table_of(self, rows: Sequence[OutputRow]) -> pa.Table:
+        """Rows of the output as a table with columns ``v0`` and so on."""
+        names = [f"v{n}" for n in range(len(self.recipe.columns))]
+        with translate_spark_errors():
+            schema = to_arrow(self._frame("false").select(*names)).schema
+        columns = [
+            pa.array([row.values[n] for row in rows], field.type) for n, field in enumerate(schema)
+        ]
+        return pa.Table.from_arrays(columns, schema=schema)
+
+    def replay(
+        self,
+        left_out: SourceRows,
+        written_to: Path | None = None,
+        added: AddedRows | None = None,
+    ) -> Replay:
         """Replay the requested rows.
 
         Args:
-            left_out: rows of sources that are left out; none: the plan reads the witnesses alone.
+            left_out: rows of sources that are left out; none, and no ``added``: the plan reads the witnesses alone.
             written_to: a folder that Spark makes and writes rows to: where the plan reads all other rows of the sources all
                 rows that it gives, else those that are made from what the requested ones are made from.
+            added: rows that the sources have besides, if any; the plan reads all rows of the sources then, or where nothing is left out.
 
         Raises:
             RowError: a source has no such row.
             RefusedError: the plan can't be computed over these rows, or gives too many.
         """
-        reads_all_rows = bool(left_out) and bool(self.reasons)
+        is_without = bool(left_out) or added is not None
+        reads_all_rows = is_without and bool(self.reasons or added or not left_out)
         of_job: Sequence[OutputRow]
         remaining, used = without(self.witnesses, left_out)
         self._check_rows(without(left_out, self.witnesses)[0])
         if reads_all_rows:
             everything = self._frame("true") if self._comparable else None
             of_job = self._rows(self._collected(self._frame(self._has_identity())))
-            reading = self._reading(left_out, others=True)
+            reading = self._reading(left_out, others=True, added=added or NO_ROWS)
         else:
             # A local plan gives all rows of an identity from the witnesses.
             everything = None
@@ -599,7 +638,7 @@ class Replayer:
             left_out=count,
             unused=count - used,
             reads_all_rows=reads_all_rows,
-            reasons=self.reasons,
+            reasons=(*self.reasons, OTHER_VALUES) if added else self.reasons,
             uncertain=self.uncertain,
         )
 
@@ -630,15 +669,15 @@ class Replayer:
         select = f"SELECT r.* FROM {REPLAYED} AS r WHERE {condition}"
         replayed = self._rows(self._collected(self._session.sql(select)))
         rows = self._paired(replayed, of_job)
-        after = Counter(tuple(map(_exact, row.after)) for row in rows if row.after is not None)
+        after = Counter(tuple(map(exact, row.after)) for row in rows if row.after is not None)
         if everything is not None:
             names = [f"v{n}" for n in range(len(self.recipe.columns))]
             more = frame.select(*names).exceptAll(everything.select(*names)).limit(ROWS_MAX)
             candidates = values_of_rows(to_arrow(more))
         else:
             before = Counter(row.exact for row in of_job)
-            candidates = [row.values for row in replayed if not _taken(before, row.exact)]
-        return rows, tuple(row for row in candidates if not _taken(after, tuple(map(_exact, row))))
+            candidates = [row.values for row in replayed if not taken(before, row.exact)]
+        return rows, tuple(row for row in candidates if not taken(after, tuple(map(exact, row))))
 
     def _paired(
         self, replayed: Sequence[OutputRow], of_job: Sequence[OutputRow]
@@ -658,7 +697,7 @@ class Replayer:
         pairs: list[ReplayedRow] = []
         for row in self.requested:
             others = candidates[row.identity]
-            states = [(self._state(row.exact, other.exact), other) for other in others]
+            states = [(self.state(row.exact, other.exact), other) for other in others]
             best = min(states, key=lambda pair: _STATES.index(pair[0]), default=None)
             if best is None or (best[0] == "changed" and row.identity not in lone):
                 pairs.append(ReplayedRow(row.values, None, "gone"))
@@ -668,20 +707,20 @@ class Replayer:
             pairs.append(ReplayedRow(row.values, match.values, state))
         return tuple(pairs)
 
-    def _state(
+    def state(
         self, before: Sequence[Any], after: Sequence[Any], ignored: set[int] | None = None
     ) -> State:
-        """How the values of a row compare with those that the job gave."""
+        """How the values of a row, as `OutputRow.exact` has them, compare with those that the job gave."""
         nondeterministic_ids, state = nondeterministic_columns(self.recipe), "same"
         for n, column in enumerate(self.recipe.columns):
             first, second = before[n], after[n]
             if loses_values(column.type, self.recipe.output.format):
-                first, second = (_as_written(v, self.recipe.output.format) for v in (first, second))
+                first, second = (as_written(v, self.recipe.output.format) for v in (first, second))
             if first == second:
                 continue
             if not (
                 n in (ignored or ())
-                or (column.id in nondeterministic_ids and _is_near(first, second))
+                or (column.id in nondeterministic_ids and is_near(first, second))
             ):
                 return "changed"
             state = "nearly the same"
@@ -723,38 +762,3 @@ def values_of_rows(table: pa.Table) -> list[tuple[Any, ...]]:
     except (ValueError, OverflowError) as problem:
         raise RefusedError(f"a value has no form in Python: {problem}") from problem
     return list(zip(*columns, strict=True))
-
-
-def _exact(value: Any) -> Any:
-    """A value so that equal ones have equal bits: NaN equals NaN, zeros differ by their signs."""
-    if isinstance(value, float):
-        return ("NaN",) if math.isnan(value) else ("double", struct.pack(">d", value))
-    if isinstance(value, dict):
-        return tuple((name, _exact(entry)) for name, entry in value.items())
-    if isinstance(value, list | tuple):
-        return tuple(map(_exact, value))
-    return (type(value).__name__, value)
-
-
-def _is_near(first: Any, second: Any) -> bool:
-    """Whether two values in the form of `_exact` are doubles that differ in their last digits alone."""
-    if not (isinstance(first, tuple) and isinstance(second, tuple)):
-        return False
-    if (first[:1], second[:1]) != (("double",), ("double",)):
-        return False
-    (one,), (other,) = struct.unpack(">d", first[1]), struct.unpack(">d", second[1])
-    return math.isclose(one, other, rel_tol=literals.RELATIVE_TOLERANCE)
-
-
-def _as_written(value: Any, written: str | None) -> str:
-    """A text in the form of `_exact`, as files of a format give it back, NULL as the empty one."""
-    _, text = value
-    return (text or "").strip(TRIMMED_CHARACTERS) if written == "csv" else text or ""
-
-
-def _taken(counts: Counter[tuple[Any, ...]], row: tuple[Any, ...]) -> bool:
-    """Take one of a row from ``counts``; False where none is left."""
-    if not counts[row]:
-        return False
-    counts[row] -= 1
-    return True

@@ -360,13 +360,15 @@ class OutputPlaces:
     """Where rows stand in an output's files.
 
     ``places``: files and ordinals of all rows that may be these. ``wider``: they are more than the rows. ``missing``: of
-    the rows those that the files do not hold. ``texts``: at the places, as JSON, where these are wanted.
+    the rows those that the files do not hold. ``texts``: at the places, as JSON, where these are wanted. ``equal``: rows that are
+    equal as far as they are compared, with the places of these values.
     """
 
     places: tuple[tuple[str, int], ...]
     wider: bool
     missing: tuple[Sequence[Any], ...]
     texts: Mapping[tuple[str, int], str] = field(default_factory=dict)
+    equal: tuple[tuple[tuple[Sequence[Any], ...], tuple[tuple[str, int], ...]], ...] = ()
 
 
 def find_in_output(
@@ -467,6 +469,9 @@ class _Lookup:
         matches = self._matches(rows_by_condition)
         counts = Counter(row.which for row in matches)
         by_place = {(row[FILE_COLUMN], row[ROW_COLUMN]): row for row in matches}
+        places_of: dict[int, list[tuple[str, int]]] = {n: [] for n in range(len(rows_by_condition))}
+        for place, row in sorted(by_place.items()):
+            places_of[row.which].append(place)
         return OutputPlaces(
             tuple(sorted(by_place)),
             any(
@@ -479,6 +484,10 @@ class _Lookup:
                 for row in equal_rows[counts[n] :]
             ),
             {place: row.text for place, row in by_place.items()} if self.text_term else {},
+            tuple(
+                (tuple(equal_rows), tuple(places_of[n]))
+                for n, equal_rows in enumerate(rows_by_condition.values())
+            ),
         )
 
     def _matches(self, conditions: Iterable[str]) -> list[Any]:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pyspark.sql import SparkSession
 
 from lineage_core.recipe.document import Recipe, Source
-from lineage_dataframes.errors import NoMatchError, RowError
+from lineage_dataframes.errors import NoMatchError, NotReadError, RowError
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.trace.rows import find_file, ordinal_in_file, rows_with_values, texts_at
 from lineage_query.rows.places import Location, ValuedPlace, parse_location, parse_valued
@@ -24,7 +24,8 @@ def source_rows_at(
     A plan may read a file as several sources: a row is one of each.
 
     Raises:
-        RowError: the plan has not read such a row.
+        NotReadError: the plan has not read what a place names.
+        RowError: that has no such row.
         LocationError: a place names none.
         ChangedSourceError: a source is not what it was.
         RefusedError: there are too many rows, or values can't be compared.
@@ -62,7 +63,7 @@ def _rows_at(
     spark: SparkSession, recipe: Recipe, location: Location
 ) -> dict[tuple[int, str], NDArray[np.uint64]]:
     rows: dict[tuple[int, str], NDArray[np.uint64]] = {}
-    problem = RowError(f"{location.path} was not read")
+    problem = NotReadError(f"{location.path} was not read")
     if location.number is None:
         raise RowError(f"{location.path} names no row: give PATH:LINE or PATH#ROW")
     for number, source in enumerate(recipe.sources):
@@ -84,7 +85,7 @@ def _rows_with_values(
     spark: SparkSession, recipe: Recipe, valued: ValuedPlace
 ) -> dict[tuple[int, str], NDArray[np.uint64]]:
     rows: dict[tuple[int, str], NDArray[np.uint64]] = {}
-    problem: RowError = RowError(f"{valued.of} was not read")
+    problem: RowError = NotReadError(f"{valued.of} was not read")
     for number, source in enumerate(recipe.sources):
         if not _is_called(source, valued.of):
             continue

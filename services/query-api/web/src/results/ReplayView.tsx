@@ -11,6 +11,16 @@ export function ReplayView({ result }: { result: ReplayResult }): ReactNode {
   return (
     <>
       <p className="faint">{headingOf(result)}</p>
+      {result.jobs.length > 0 && (
+        <>
+          <h3>Jobs before</h3>
+          <ul className="plain-rows">
+            {result.jobs.map((job) => (
+              <li key={job}>{job}</li>
+            ))}
+          </ul>
+        </>
+      )}
       <Notes notes={result.notes} />
       {result.rows.length === 0 && <Empty title="No row was replayed." />}
       <Listed of={result.rows} what="row">

@@ -58,6 +58,10 @@ describe('results', () => {
       reasons: ['a limit'],
       uncertain: [],
       to: null,
+      jobs: [
+        { app: 'local-0', node: '1', output: '/data/staged', changed: 0, gone: 1, new: 2 },
+        { app: 'local-0', node: '2', output: '/data/b', rows: 1, witnesses: 3, reproduced: true },
+      ],
     };
     expect(readResult(JSON.stringify(replay))).toEqual({
       kind: 'replay',
@@ -75,6 +79,10 @@ describe('results', () => {
       witnesses: 5,
       leftOut: 1,
       readsAll: true,
+      jobs: [
+        '/data/staged: 0 changed, 1 gone, 2 new',
+        '/data/b: 1 row computed again, as they were',
+      ],
       notes: ['a limit'],
     });
   });

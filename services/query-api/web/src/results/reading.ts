@@ -1,5 +1,6 @@
 /** Results of `lineage replay`, `step` and `sift`, from the files that `--json` writes. What a file says is text, and nothing else. */
 
+import { counted } from '../lib/format';
 import { ExactNumber, parseExact, shownText, type Json } from './exactJson';
 
 export interface ResultRow {
@@ -24,6 +25,8 @@ export interface ReplayResult {
   witnesses: number;
   leftOut: number;
   readsAll: boolean;
+  /** What became of the outputs of the jobs before. */
+  jobs: string[];
   notes: string[];
 }
 
@@ -91,8 +94,19 @@ function replayOf(fields: Fields): ReplayResult {
     witnesses: numberOf(fields, 'witnesses'),
     leftOut: numberOf(fields, 'left_out'),
     readsAll: textOf(fields, 'read') !== 'witnesses',
+    jobs: 'jobs' in fields ? listOf(fields, 'jobs').map(fieldsOf).map(jobLine) : [],
     notes: [...textsOf(fields, 'reasons'), ...textsOf(fields, 'uncertain')],
   };
+}
+
+function jobLine(job: Fields): string {
+  const output = textOf(job, 'output');
+  const number = (name: string) => numberOf(job, name);
+  if ('changed' in job) {
+    return `${output}: ${number('changed')} changed, ${number('gone')} gone, ${number('new')} new`;
+  }
+  const end = field(job, 'reproduced') === true ? 'as they were' : 'not all as they were';
+  return `${output}: ${counted(number('rows'), 'row')} computed again, ${end}`;
 }
 
 function replayedRow(row: Fields): ReplayedRow {
