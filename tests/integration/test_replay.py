@@ -100,6 +100,17 @@ def test_what_a_row_kept_out_comes_in_when_it_is_gone(
     assert sorted(map(tuple, rows)) == [(3, Decimal("4.75")), (4, Decimal("5.10"))]
 
 
+def test_a_new_row_may_equal_one_that_came_out_as_it_was(
+    spark: SparkSession, tables: ParquetTables
+) -> None:
+    recipe = recipe_for(spark, tables, "select city from orders order by id limit 2")
+    replayer = Replayer(spark, recipe, RequestedOutput(values=(("city", "Oslo"),)))
+    left_out = source_rows_at(spark, recipe, [f"{recipe.sources[0].paths[0]}#id=1"])
+    outcome = replayer.replay(left_out)
+    assert [(row.after, row.state) for row in outcome.rows] == [(("Oslo",), "same")]
+    assert outcome.new == (("Oslo",),)
+
+
 def test_groups_by_values_that_others_change_are_computed_over_all_rows(
     spark: SparkSession, tables: ParquetTables
 ) -> None:
