@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import operator as operators
 import sys
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from pathlib import Path
 from types import EllipsisType, FrameType
 from typing import Any
 
@@ -21,7 +19,6 @@ _NO_VALUES = (Operand, EllipsisType, type(None))
 _NO_VALUES_OF_FUNCTIONS = (*_NO_VALUES, type, np.dtype, type(np._NoValue))
 _WRITTEN = (int, float, complex, bool, str, bytes, type(None))
 """Types of values that are written in code."""
-_HOME = str(Path(__file__).parent)
 _IN_CODE = (float, complex, str, bytes)
 """Types of values that stand in code, and of which each answer has objects of its own."""
 
@@ -109,7 +106,7 @@ def _are_written_in_code(call: Call) -> bool:
     values = [leaf for leaf in arguments if not isinstance(leaf, no_values) or _is_width(leaf)]
     if any(type(value) not in _WRITTEN for value in values) or _is_width(call.kwargs.get("dtype")):
         return False
-    frame = calling_frame(sys._getframe(1), _HOME)
+    frame = calling_frame(sys._getframe(1))
     written = None if frame is None else written_at(frame)
     if frame is None or written is None:
         return False
@@ -118,11 +115,7 @@ def _are_written_in_code(call: Call) -> bool:
         return False
     if len(arguments) != len(written.literals) + written.others + written.is_method(frame):
         return False
-    # By type, too: 1, 1.0 and True are three values.
-    in_code, in_call = (
-        Counter((type(value), repr(value)) for value in of) for of in (written.literals, values)
-    )
-    return in_call <= in_code
+    return written.has_all(values)
 
 
 def _may_have_rows(call: Call) -> bool:

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import ast
 import dis
+import functools
 import linecache
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -26,6 +27,7 @@ KEPT_MAX = 256
 """Files and codes of which the expressions are kept; then they are read again."""
 SOURCE_MAX = 4_000_000
 """Characters of a source that is looked at."""
+_HOME = str(Path(__file__).parent)
 _PASSING_ON = str(Path(np.__file__).parent / "lib" / "mixins")
 """NumPy's own code for operators, which passes its arguments on."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
@@ -42,6 +44,21 @@ class Written:
     literals: tuple[Any, ...]
     others: int
     called: tuple[str, ...] = ()
+
+    def has_all(self, values: Iterable[Any]) -> bool:
+        """Whether some values are among the literals, each as often."""
+        left = list(self._alike)
+        for value in values:
+            # By type, too: 1, 1.0 and True are three values.
+            alike = type(value), repr(value)
+            if alike not in left:
+                return False
+            left.remove(alike)
+        return True
+
+    @functools.cached_property
+    def _alike(self) -> tuple[tuple[type, str], ...]:
+        return tuple((type(value), repr(value)) for value in self.literals)
 
     def calls(self, name: str) -> bool:
         """Whether it is an operator or an index, or a call of a function or method of this name."""
@@ -73,11 +90,16 @@ def written_at(frame: FrameType) -> Written | None:
     return known.written[at]
 
 
-def calling_frame(frame: FrameType | None, package: str) -> FrameType | None:
-    """The first frame outside of a package, and of what passes arguments on."""
-    while frame is not None and frame.f_code.co_filename.startswith((package, _PASSING_ON)):
+def calling_frame(frame: FrameType | None) -> FrameType | None:
+    """The first frame outside of this package, and of what passes arguments on."""
+    while frame is not None and _passes_on(frame.f_code.co_filename):
         frame = frame.f_back
     return frame
+
+
+@functools.cache
+def _passes_on(path: str) -> bool:
+    return path.startswith((_HOME, _PASSING_ON))
 
 
 ByPosition: TypeAlias = dict[Position, ast.AST]
