@@ -341,6 +341,35 @@ def test_paths_that_hang_together_nowhere_are_refused() -> None:
             ask()
 
 
+def _taken_out(left: Any, right: Any) -> Any:
+    return right * float(left[0])
+
+
+def test_paths_through_functions_say_what_left_within_and_what_sources_may_hold(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    graph = OperatorGraph()
+    one, other = graph.source("one"), graph.source("other")
+    made = graph.apply(_taken_out, one, other, name="made")
+    arrays = {"one": [1.0, 2.0], "other": [3.0, 4.0]}
+    version = graph.run(arrays)
+    for operand, count in ((0, 0), (1, 1)):
+        back = version.along([(made, operand)], np.s_[0])
+        ahead = version.along([(made, operand)], np.s_[0], forward=True)
+        assert [sum(cells.count for cells in trace.cells.values()) for trace in (back, ahead)] == [count] * 2  # fmt: skip
+        for trace in (back, ahead):
+            assert "values left by float" in trace.incomplete_reasons[0]
+    doubled = OperatorGraph()
+    source = doubled.source("source")
+    twice = doubled.apply(np.negative, source, name="twice")
+    monkeypatch.setattr(type(version.flow), "rows_before", "DataFrame.collect at job.py:1")
+    held = doubled.run({"source": [1.0]})
+    whole, path = held.back(twice), held.along([(twice, 0)])
+    assert "gave rows: they may be in it" in path.incomplete_reasons[0]
+    assert path.incomplete_reasons == whole.incomplete_reasons
+    assert held.along([(twice, 0)], forward=True).incomplete_reasons == path.incomplete_reasons
+
+
 def test_what_is_said_of_a_trace_is_said_of_its_path() -> None:
     """A choice within a function, an operator without lineage, and by which way of several a trace goes."""
     graph = OperatorGraph()

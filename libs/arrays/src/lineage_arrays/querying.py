@@ -201,9 +201,7 @@ def forward(
                 if not target_cells.is_whole:
                     target_cells = target_cells | mapping.forward(edge_cells)
         reached[number] = target_cells
-    remarks.leaking_into(
-        (flow.nodes[number] for number in sorted(_before(flow, target))), flow.leaks, choices
-    )
+    remarks.leaking_into(_nodes_before(flow, target), flow.leaks, choices)
     return remarks.trace({target.name or target.operator: reached[target.number]})
 
 
@@ -236,8 +234,7 @@ def across(
     mapping = remarks.crossing(node, edge, choices) if cells else edge.mapping
     mapping = _asked(cross, node, operand, mapping, cells)
     if not back:
-        before = sorted(_before(flow, node))
-        remarks.leaking_into((flow.nodes[number] for number in before), flow.leaks, choices)
+        remarks.leaking_into(_nodes_before(flow, node), flow.leaks, choices)
         return remarks.trace({node.operator: mapping.forward(cells)})
     source, reached = edge.node, mapping.backward(cells)
     if cells:
@@ -245,6 +242,18 @@ def across(
     if reached and source.name:
         remarks.entering(source, flow.leaks, choices)
     return remarks.trace({source.name or source.operator: reached})
+
+
+def unreached(flow: Workflow, target: Node, choices: bool = False) -> CellTrace:
+    """The trace forward to an array that was not made from another one: no cells, but for values that left and came back."""
+    remarks = _Remarks()
+    remarks.leaking_into(_nodes_before(flow, target), flow.leaks, choices)
+    return remarks.trace({target.name or target.operator: Cells.empty(target.shape)})
+
+
+def _nodes_before(flow: Workflow, target: Node) -> Iterator[Node]:
+    """An array and all that it was made from, in order."""
+    return (flow.nodes[number] for number in sorted(_before(flow, target)))
 
 
 def _asked(cross: Cross, node: Node, operand: int, mapping: Mapping, cells: Cells) -> Mapping:

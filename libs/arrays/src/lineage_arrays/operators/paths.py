@@ -7,7 +7,15 @@ from dataclasses import dataclass, replace
 from itertools import chain
 
 from lineage_arrays.cells import Cells
-from lineage_arrays.querying import CellTrace, Cross, across, backward, forward, is_made_from
+from lineage_arrays.querying import (
+    CellTrace,
+    Cross,
+    across,
+    backward,
+    forward,
+    is_made_from,
+    unreached,
+)
 from lineage_arrays.workflow import Node, Workflow
 
 
@@ -41,6 +49,11 @@ def along(
         over = _over_function if hop.entries else _over_operator
         traces.append(over(flow, hop, cells, back=back, choices=choices, cross=cross))
         (cells,) = traces[-1].cells.values()
+    return _with_all_claims(traces)
+
+
+def _with_all_claims(traces: Sequence[CellTrace]) -> CellTrace:
+    """The last one of several traces one behind the other, with what is to be said of all."""
     return replace(
         traces[-1],
         superset_reasons=_each_once(trace.superset_reasons for trace in traces),
@@ -66,11 +79,11 @@ def _over_function(
     entry = hop.entries[hop.operand]
     if not back:
         if not is_made_from(flow, entry, hop.node):
-            return CellTrace({hop.node.operator: Cells.empty(hop.node.shape)})
+            return unreached(flow, hop.node, choices)
         return forward(flow, entry, cells, hop.node, choices=choices, cross=cross)
     ends = {one.number: str(at) for at, one in enumerate(hop.entries)}
     trace = backward(flow, hop.node, cells, choices=choices, until=ends, cross=cross)
     found = trace.cells.get(str(hop.operand), Cells.empty(entry.shape))
-    # The copy has the cells of the operand itself.
-    (edge,) = entry.inputs
-    return replace(trace, cells={edge.node.name or edge.node.operator: found})
+    # What the function got is a copy of the operand.
+    operand = across(flow, entry, 0, found, back=True, choices=choices, cross=cross)
+    return _with_all_claims([trace, operand])
