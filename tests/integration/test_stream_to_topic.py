@@ -22,7 +22,7 @@ from tests.tables.ran import Ran
 
 pytestmark = [pytest.mark.integration, pytest.mark.long, only_in("a connector for Kafka", "4.1")]
 
-TOPIC = "orders.written"
+TOPIC, COUNTS = "orders.written", "orders.counts"
 Records: TypeAlias = dict[str, tuple[bytes | None, str]]
 """Keys and values of the records of the topic, by place."""
 
@@ -36,20 +36,27 @@ EXACT = {
 LIKE = {"COPIED": "in/0.json:3", "SAME": "jobs/0.json:2"}
 """Where one of two records came from that another program has written, too."""
 OF_OTHERS = {"BEFORE", "NOBODY", "BETWEEN", "BEHIND"}
+COUNTED = (
+    ("in/0.json:1", "in/0.json:2", "in/0.json:3"),
+    ("in/1.json:1", "in/1.json:2", "in/1.json:3"),
+    ("in/2.json:1",),
+    ("in/3.json:1",),
+)
+"""Rows of one group, batch by batch; the other group has one row, of the second batch."""
 
 
-def records_of(kafka: KafkaUnderTest) -> Records:
+def records_of(kafka: KafkaUnderTest, topic: str, partitions: int) -> Records:
     consumer = Consumer(
         {"bootstrap.servers": kafka.bootstrap, "group.id": "reader", "enable.auto.commit": False}
     )
-    partitions = [TopicPartition(TOPIC, number, 0) for number in range(2)]
-    wanted = sum(consumer.get_watermark_offsets(one)[1] for one in partitions)
-    consumer.assign(partitions)
+    assigned = [TopicPartition(topic, number, 0) for number in range(partitions)]
+    wanted = sum(consumer.get_watermark_offsets(one)[1] for one in assigned)
+    consumer.assign(assigned)
     found: Records = {}
     while len(found) < wanted:
         for message in consumer.consume(100, 1.0):
             assert message.error() is None
-            place = f"{TOPIC}[{message.partition()}]@{message.offset()}"
+            place = f"{topic}[{message.partition()}]@{message.offset()}"
             found[place] = message.key(), (message.value() or b"").decode()
     consumer.close()
     return found
@@ -58,9 +65,12 @@ def records_of(kafka: KafkaUnderTest) -> Records:
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaUnderTest) -> tuple[Ran, Records]:
     made = Ran(tmp_path_factory.mktemp("written"))
-    kept = NewTopic(TOPIC, 2, 1, config={"retention.ms": "-1"})
+    kept = [
+        NewTopic(topic, partitions, 1, config={"retention.ms": "-1"})
+        for topic, partitions in ((TOPIC, 2), (COUNTS, 1))
+    ]
     admin = kafka.admin()
-    for created in admin.create_topics([kept]).values():
+    for created in admin.create_topics(kept).values():
         created.result()
     jars = ",".join(map(str, sorted(fetched_jars(HERE / "topics").glob("*.jar"))))
     (made.folder / "conf").mkdir()
@@ -68,10 +78,10 @@ def ran(tmp_path_factory: pytest.TempPathFactory, kafka: KafkaUnderTest) -> tupl
     made.conf |= {"LINEAGE_TOPICS_SERVERS": kafka.bootstrap, "LINEAGE_TRACING_NETWORK": "true"}
     shutil.copy(HERE / "stream_to_topic_job.py", made.folder)
     done = run_captured(
-        made.folder, "stream_to_topic_job.py", kafka.bootstrap, TOPIC, env=made.conf
+        made.folder, "stream_to_topic_job.py", kafka.bootstrap, TOPIC, COUNTS, env=made.conf
     )
     assert done.returncode == 0, done.stderr
-    records = records_of(kafka)
+    records = records_of(kafka, TOPIC, 2) | records_of(kafka, COUNTS, 1)
     lines = [
         f"in/{name}.json:{line}"
         for name, count in enumerate((3, 4, 1, 1))
@@ -143,13 +153,34 @@ def test_records_of_others_go_back_to_nothing(ran: tuple[Ran, Records]) -> None:
             assert "no row of the output" in made.answers[place]["error"], made.answers[place]
 
 
+@pytest.mark.parametrize("mode", ["update", "complete"])
+def test_groups_go_back_to_the_rows_of_all_batches_so_far(
+    ran: tuple[Ran, Records], mode: str
+) -> None:
+    made, records = ran
+    expected: list[tuple[str, set[str]]] = []
+    rows: set[str] = set()
+    for number, batch in enumerate(COUNTED):
+        rows |= set(batch)
+        expected.append((f"{mode} {len(rows)}", set(rows)))
+        # The other group is changed by one batch.
+        if number == 1 or (number > 1 and mode == "complete"):
+            expected.append((f"{mode} 1", {"in/1.json:4"}))
+    places = {place for place, (_, value) in records.items() if value.startswith(mode)}
+    assert sorted(records[place][1] for place in places) == sorted(value for value, _ in expected)
+    for value, lines in expected:
+        for place in with_value(records, value):
+            assert found(made.answers[place], made.folder) == lines
+            assert not made.answers[place]["reasons"]
+
+
 def test_rows_go_forward_to_their_records(ran: tuple[Ran, Records]) -> None:
     made, records = ran
 
     def forward(line: str) -> tuple[set[str], Any]:
         answer = made.answers[line]
         places = {place.rpartition("/")[2] for place in found(answer, made.folder)}
-        return places, answer["reasons"]
+        return {place for place in places if place.startswith(TOPIC)}, answer["reasons"]
 
     for value, line in EXACT.items():
         places, reasons = forward(line)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from lineage_emitter.dataframes.topic_sinks import TopicSink
 from lineage_emitter.dataframes.topics import TopicWrite
 
-SERVERS, TOPIC = sys.argv[1:]
+SERVERS, TOPIC, COUNTS = sys.argv[1:]
 REACHED = {"kafka.bootstrap.servers": SERVERS, "topic": TOPIC}
 spark = SparkSession.builder.getOrCreate()
 spark.sparkContext.setLogLevel("ERROR")
@@ -60,6 +60,18 @@ def run() -> None:
     writer.trigger(availableNow=True).start().awaitTermination()
 
 
+def count(mode: str) -> None:
+    """Groups over all batches, in an output mode in which each batch gives some of them."""
+    rows = spark.readStream.schema(SCHEMA).option("maxFilesPerTrigger", 1).json("in")
+    groups = rows.groupBy("name").count()
+    groups = groups.selectExpr("name AS key", f"concat('{mode} ', count) AS value")
+    writer = (
+        groups.writeStream.outputMode(mode).format("kafka").options(**REACHED | {"topic": COUNTS})
+    )
+    writer = writer.option("checkpointLocation", f"checkpoints/{mode}")
+    writer.trigger(availableNow=True).start().awaitTermination()
+
+
 Path("in").mkdir()
 others("BEFORE")
 arrive(0, ("k", "one", 1), ("k", "left out", 0), ("k", "copied", 1))
@@ -86,4 +98,6 @@ Path("jobs/0.json").write_text(
 records(spark.read.schema(SCHEMA).json("jobs")).write.format("kafka").options(**REACHED).save()
 TopicWrite.begun = write  # type: ignore[method-assign]
 others("BEHIND")
+count("update")
+count("complete")
 spark.stop()

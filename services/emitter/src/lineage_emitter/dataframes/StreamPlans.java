@@ -225,6 +225,32 @@ public class StreamPlans {
     return new Filter(new And(due, open), with(timed, below));
   }
 
+  /** The key of an aggregate by which rows are late; null: there is none. */
+  public Attribute lateBy(LogicalPlan plan) {
+    return timeKey((Aggregate) plan);
+  }
+
+  /** Whether an aggregate makes one group of all rows. */
+  public boolean isOfAll(LogicalPlan plan) {
+    return ((Aggregate) plan).groupingExpressions().isEmpty();
+  }
+
+  /** Whether rows of an aggregate may be late by a key that is no column. */
+  public boolean isLateByOther(LogicalPlan plan) {
+    scala.collection.Iterator keys = ((Aggregate) plan).groupingExpressions().iterator();
+    while (keys.hasNext()) {
+      Object key = keys.next();
+      boolean isNamed = key instanceof NamedExpression && !(key instanceof Attribute);
+      if (isNamed && ((NamedExpression) key).metadata().contains(DELAY)) {
+        return true;
+      }
+      if (key instanceof GetStructField && ((GetStructField) key).metadata().contains(DELAY)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
   /** What the rows of an aggregate (see `isTimed`) are made of, as the ends of their windows alone; null: its time is of another type. */
   public LogicalPlan ends(LogicalPlan timed, LogicalPlan below) {
     Attribute key = timeKey((Aggregate) timed);

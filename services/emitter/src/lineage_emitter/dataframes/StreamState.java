@@ -13,10 +13,17 @@ import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.EqualNullSafe;
 import org.apache.spark.sql.catalyst.expressions.EqualTo;
+import org.apache.spark.sql.catalyst.expressions.ExprId;
 import org.apache.spark.sql.catalyst.expressions.Expression;
+import org.apache.spark.sql.catalyst.expressions.GetStructField;
+import org.apache.spark.sql.catalyst.expressions.GreaterThan;
+import org.apache.spark.sql.catalyst.expressions.IsNull;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.Or;
 import org.apache.spark.sql.catalyst.expressions.ScalaUDF;
+import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
@@ -27,6 +34,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project;
 import org.apache.spark.sql.catalyst.plans.logical.Union;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
+import org.apache.spark.sql.types.StructType;
 import scala.collection.mutable.ListBuffer;
 
 /**
@@ -116,6 +124,54 @@ public class StreamState {
       }
     }
     return new Project(columns.toList(), copy(of, keys.toList(), kept.toList(), below));
+  }
+
+  /**
+   * The groups of an aggregate that a batch gives where it gives those that it has changed: each of all of its rows so far, of which one at least is
+   * of this batch. Rows of groups that have been forgotten are dropped as late: those whose time, or the end of whose window, is not behind
+   * the watermark. A group without a time is never forgotten.
+   *
+   * `time`: the key that is this time; null: there is none. `added`, `older`: the rows of this batch, and of those before. `before`: the watermark in ms since 1970.
+   */
+  public LogicalPlan changed(LogicalPlan aggregate, Object time, LogicalPlan added, LogicalPlan older, Long before) throws Exception {
+    Aggregate of = (Aggregate) aggregate;
+    ExprId number = NamedExpression$.MODULE$.newExprId();
+    ListBuffer parts = new ListBuffer();
+    parts.$plus$eq(marked(added, Boolean.TRUE, number));
+    parts.$plus$eq(marked(older, Boolean.FALSE, number));
+    LogicalPlan rows = new Union(parts.toList(), false, false);
+    Attribute mark = (Attribute) rows.output().apply(rows.output().size() - 1);
+    if (time != null) {
+      Attribute key = (Attribute) time;
+      Expression end = key.dataType() instanceof StructType ? new GetStructField(key, 1, scala.Option.apply(null)) : key;
+      Expression open = new GreaterThan(end, new Literal(Long.valueOf(before.longValue() * 1000), end.dataType()));
+      rows = new Filter(new Or(new IsNull(end), open), rows);
+    }
+    ListBuffer columns = new ListBuffer();
+    scala.collection.Iterator given = of.aggregateExpressions().iterator();
+    while (given.hasNext()) {
+      columns.$plus$eq(given.next());
+    }
+    Alias isChanged = column(new Max(mark).toAggregateExpression(), "changed", NamedExpression$.MODULE$.newExprId());
+    columns.$plus$eq(isChanged);
+    LogicalPlan groups = copy(of, of.groupingExpressions(), columns.toList(), rows);
+    return new Project(of.output().toList(), new Filter(isChanged.toAttribute(), groups));
+  }
+
+  /** Rows with one more column: whether they are of this batch. */
+  private static LogicalPlan marked(LogicalPlan rows, Boolean isAdded, ExprId number) {
+    ListBuffer columns = new ListBuffer();
+    scala.collection.Iterator own = rows.output().iterator();
+    while (own.hasNext()) {
+      columns.$plus$eq(own.next());
+    }
+    columns.$plus$eq(column(new Literal(isAdded, DataTypes.BooleanType), "added", number));
+    return new Project(columns.toList(), rows);
+  }
+
+  private static Alias column(Expression value, String name, ExprId number) {
+    return new Alias(
+        value, name, number, new ListBuffer().toList(), scala.Option.apply(null), new ListBuffer().toList());
   }
 
   /** Versions of Spark give an aggregate more or fewer fields. */

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from lineage_core.recipe.plan import Column, Expression, Node, OpaqueExpression, Project
+from lineage_core.recipe.plan import Attribute, Column, Expression, OpaqueExpression, Project
 from lineage_emitter.dataframes.jvm import analysed_text
 
 if TYPE_CHECKING:
@@ -56,12 +56,12 @@ def current_time_columns(frame: DataFrame) -> frozenset[int]:
     return frozenset(time_columns)
 
 
-def without(node: Node, unknown: frozenset[int], input_node: int) -> Project:
-    """A projection of ``node`` (number ``input_node`` of the plan) in which some columns are unknown."""
+def without(columns: tuple[Attribute, ...], unknown: frozenset[int], input_node: int) -> Project:
+    """A projection of a node (number ``input_node`` of the plan) with these columns, in which some are unknown."""
     values: list[Expression] = [
         OpaqueExpression("current_timestamp", "the time at which it ran", (), column.type)
         if column.id in unknown
         else Column(column.id)
-        for column in node.columns
+        for column in columns
     ]
-    return Project(node.columns, input_node, tuple(values))
+    return Project(columns, input_node, tuple(values))

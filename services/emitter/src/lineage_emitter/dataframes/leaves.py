@@ -30,6 +30,7 @@ from lineage_emitter.dataframes import (
     topics,
 )
 from lineage_emitter.dataframes.caches import cached_plan
+from lineage_emitter.dataframes.current_time import without
 from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.hive import UnreadableError
 from lineage_emitter.dataframes.jvm import frame_of, optimised
@@ -37,7 +38,6 @@ from lineage_emitter.dataframes.local_rows import ROWS_MAX, literals, local_rows
 from lineage_emitter.dataframes.plan_text import PlanRelation, Tree
 from lineage_emitter.dataframes.stream_plans import (
     UntracedBatchError,
-    plan_of_frame,
     with_whole_base_path,
 )
 from lineage_emitter.dataframes.table_parts import TablePart, part_of
@@ -267,7 +267,7 @@ class PlanLeaves:
         """Rows of a micro-batch: what it made them from."""
         self.batch = batch.fact
         try:
-            batch_plan = plan_of_frame(self._spark, batch.plan, batch.seen, batch.streams)
+            batch_plan = batch.plan_in(self._spark)
         except UntracedBatchError as problem:
             for source in problem.sources:
                 self._add_source(source)
@@ -275,11 +275,16 @@ class PlanLeaves:
         # Which offsets a batch read is certain, also where its rows were cached.
         self._of_batches |= batch_plan.topics
         self._parts += batch_plan.parts
-        return self._renamed(tree, batch_plan.plan)
+        return self._renamed(tree, batch_plan.plan, batch_plan.unknown)
 
-    def _renamed(self, tree: Tree, plan: Any) -> int | None:
-        """The rows of an analysed plan (Spark's object) as those of a leaf, whose columns have other numbers."""
+    def _renamed(self, tree: Tree, plan: Any, unknown: frozenset[int] = frozenset()) -> int | None:
+        """The rows of an analysed plan (Spark's object) as those of a leaf, whose columns have other numbers.
+
+        ``unknown``: columns of the plan whose values are not known.
+        """
         below, inner = self._beneath(optimised(self._spark, plan))
+        if unknown:
+            below = self._add(without(inner, unknown, below))
         columns = self._named(tree)
         if len(inner) != len(columns):
             return None

@@ -192,7 +192,7 @@ def _recipe_of_plan(
     )
     nodes.plan[-1] = replace(last, columns=typed)
     if unknown:
-        nodes.add(without(nodes.plan[-1], unknown, len(nodes.plan) - 1))
+        nodes.add(without(nodes.plan[-1].columns, unknown, len(nodes.plan) - 1))
     names = (*SETTINGS, *(PYTHON_SETTINGS if functions.collected else ()))
     recipe = Recipe(
         spark=spark.version,

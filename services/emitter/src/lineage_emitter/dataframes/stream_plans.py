@@ -21,7 +21,6 @@ from lineage_emitter.dataframes.stream_state import (
     NEW,
     NO_WATERMARKS,
     PLANS_CLASS,
-    STATE,
     Offsets,
     Rows,
     State,
@@ -83,7 +82,7 @@ class BatchPlan:
     nothing but which files it gives may change from batch to batch; None: more may. ``ends``: the plan that gives the ends of the windows
     of each row that an aggregate by event time is made of (Spark's object); None: it is no such batch. ``topics``: what it reads of topics.
     ``parts``: what it reads of streams of tables. ``reads_earlier``: rows of earlier batches, too. ``comparable``: gives the plan by which runs of a query are compared, over rows of all of
-    its streams; None: some of them have given none.
+    its streams; None: some of them have given none. ``unknown``: numbers of columns that were made of the time at which it ran.
     """
 
     plan: Any
@@ -94,6 +93,7 @@ class BatchPlan:
     parts: tuple[TablePart, ...] = ()
     reads_earlier: bool = False
     comparable: Callable[[], Any] | None = None
+    unknown: frozenset[int] = frozenset()
 
 
 def helper() -> Any:
@@ -106,21 +106,20 @@ def plan_of_frame(
 ) -> BatchPlan:
     """The plan of the rows that a function of ``foreachBatch`` was given, over the files that the batch has listed.
 
-    ``plan``: of the batch, as Spark has run it. ``seen``: topics, before it read them. ``ranges``: gives the batch's offsets.
+    ``plan``: of the batch, as Spark has run it, which keeps no state. ``seen``: topics, before it read them. ``ranges``: gives the batch's offsets.
 
     Raises:
-        UntracedBatchError: it may hold state, or reads other than files.
+        UntracedBatchError: it reads other than files.
     """
     plans = helper()
     rows = plans.rows(plan)
     leaves = plans.streams(rows)
     reads = [_read_of_leaf(spark, leaf, seen, ranges) for leaf in listed(leaves)]
-    kind = str(plans.stateful(rows))
     of_delta = [read for read in reads if read.kind == stream_delta.STREAM]
     if len({read.sources for read in of_delta}) < len(of_delta):
         # Files with deletions are read version by version, by leaves that don't say which.
         raise UntracedBatchError(stream_delta.STREAM, UNKNOWN_OFFSETS, _sources_of(of_delta))
-    _check(reads, (State(None, kind, problem=STATE),) if kind else ())
+    _check(reads, ())
     return _batch_plan(spark, rows, leaves, {NEW: reads})
 
 
@@ -196,7 +195,8 @@ def _parts_of(states: Sequence[State]) -> tuple[str, ...]:
 
 
 def _check_file_count(kind: str, reads: Iterable[Sequence[StreamRead]]) -> None:
-    count = sum(len(source.files) for part in reads for source in _sources_of(part))
+    sources = (source for part in reads for source in _sources_of(part))
+    count = len({file.path for source in sources for file in source.files})
     if count > FILES_MAX:
         reason = f"its rows may be made of those of {count:,} files, more than {FILES_MAX:,}"
         raise UntracedBatchError(kind, reason)

@@ -140,6 +140,35 @@ class LatestTimes:
 
 
 @dataclass(slots=True)
+class BatchStarts:
+    """Where batches begin in the only stream of a query (Spark's objects), as long as later ones may have rows of them."""
+
+    _of_batches: dict[int, Any | None] = field(default_factory=dict)
+
+    def behind(
+        self, since_us: int, number: int, start: Any | None, times: LatestTimes
+    ) -> Any | None:
+        """Where a batch begins, ``number`` at the latest, before which all rows are older than a time; None: at the beginning.
+
+        Args:
+            since_us: the time, in microseconds since 1970.
+            number: of a batch.
+            start: where it begins itself.
+            times: of batches.
+        """
+        self._of_batches[number] = start
+        first = min(times.first_behind(since_us), number)
+        begins = max((at for at in self._of_batches if at <= first), default=None)
+        if begins is None:
+            return None
+        kept = [at for at in self._of_batches if at >= begins]
+        # Of many, every second will do: more is read then.
+        kept = kept[::2] if len(kept) > TIMES_MAX else kept
+        self._of_batches = {at: self._of_batches[at] for at in kept}
+        return self._of_batches[begins]
+
+
+@dataclass(slots=True)
 class Known:
     """What is known of a run of a query when a batch is recorded.
 

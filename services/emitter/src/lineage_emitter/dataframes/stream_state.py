@@ -1,6 +1,7 @@
 """What a query keeps from batch to batch, and which rows a batch may be made of because of it.
 
-A group of an aggregate by event time is made of rows of this batch and those before it. A row that a deduplication, or a limit, lets
+A group of an aggregate by event time is made of rows of this batch and those before it, and so is one that the output modes ``update`` and
+``complete`` give, before it is due and without a time, too. A row that a deduplication, or a limit, lets
 through is one of this batch. A pair of a join of two streams has at least one row of this batch, and its other of this or one before; a
 row that it gives without a match is of this batch or one before. What a function makes that keeps a state itself may be made of all rows so
 far. Which rows the state held is not in any plan: where that decides, the batch is recorded with a condition that a trace can't compute
@@ -15,7 +16,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+from pyspark.errors import PySparkException
 
 from lineage_emitter.dataframes.plan_text import compiled
 
@@ -25,6 +28,11 @@ if TYPE_CHECKING:
 PLANS_CLASS = "lineage.StreamPlans"
 STATE_CLASS = "lineage.StreamState"
 STATE = "it may hold rows of earlier batches as its state"
+LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
+APPEND, UPDATE, COMPLETE = "Append", "Update", "Complete"
+"""Output modes: groups are given once they are due, whenever a batch changes them, or all by each batch."""
+OF_ALL_GROUPS = ("Aggregate", "Sort", "GlobalLimit", "LocalLimit")
+"""What a batch gives of all rows so far in the output mode ``complete``, as the batch query does."""
 CHOICES = ("Deduplicate", "DeduplicateWithinWatermark", "GlobalLimit", "LocalLimit")
 """What lets rows of this batch through, or not."""
 FUNCTIONS = (
@@ -101,6 +109,55 @@ def offsets_of_batch(log: Any, number: int) -> tuple[Offsets, ...] | None:
     return tuple(found)
 
 
+Firsts: TypeAlias = dict[int, tuple[str, bool]]
+"""By the place of a stream, where the first batch that read something of it ends, and whether this run has run that batch."""
+
+
+def with_firsts(
+    found: Sequence[Offsets], firsts: Firsts, log: Any, number: int, *, has_run: bool
+) -> tuple[Offsets, ...]:
+    """The offsets of a batch with what is known of the first one of each stream.
+
+    Args:
+        found: as :func:`offsets_of_batch` gives them.
+        firsts: what is known of earlier batches; gets what this one tells.
+        log: as there.
+        number: of the batch.
+        has_run: this run has run it.
+    """
+    for place, offsets in enumerate(found):
+        if offsets.is_first_own:
+            firsts[place] = offsets.end_text, has_run
+        elif place not in firsts and offsets.start is not None:
+            firsts[place] = first_end(log, place, number), False
+    known = (firsts.get(place, ("", False)) for place in range(len(found)))
+    return tuple(
+        replace(offsets, first_end_text=text, is_first_own=is_own)
+        for offsets, (text, is_own) in zip(found, known, strict=True)
+    )
+
+
+def is_late_by_batch_before(spark: SparkSession) -> bool:
+    """Whether rows are late by the watermark of the batch before theirs: a group that is due in a batch then lacks none of its rows."""
+    try:
+        return str(spark.conf.get(LATE_BY_BATCH_BEFORE)) == "true"
+    except PySparkException:
+        # A Spark that has no such setting.
+        return False
+
+
+def watermarks_of(log: Any, number: int) -> tuple[int, int]:
+    """The watermark of the batch before one, and its own, in ms since 1970. ``log``: as of :func:`offsets_of_batch`, which has both.
+
+    That of the first batch is 0, by which what is older is late.
+    """
+    plans = _plans()
+    before, now = (
+        0 if at < 0 else int(plans.watermark(log.get(at).get())) for at in (number - 1, number)
+    )
+    return before, now
+
+
 def first_end(log: Any, stream: int, before: int) -> str:
     """Where the first batch ends that read something of a stream, as JSON; empty: it is not known, or none before ``before``."""
     for number in range(before):
@@ -143,12 +200,13 @@ class State:
     ``node``: Spark's object. ``kind``: its class. ``is_timed``: it gives groups by event time when they are due, and reads no other
     such node. ``below``: the classes of those that it reads. ``parts``: which rows a batch may be made of, each part to be read by
     itself. ``problem``: why rows can't be traced through it; empty: they can. ``late_rows``: as of `Watermarks`.
-    ``is_filtered``: a condition above it leaves out rows.
+    ``is_filtered``: a condition above it leaves out rows. ``mode``: ``UPDATE`` where it gives groups that a batch changes, ``COMPLETE`` where it gives all of them.
     """
 
     node: Any
     kind: str
     is_timed: bool = False
+    mode: str = APPEND
     below: tuple[str, ...] = ()
     parts: tuple[str, ...] = (NEW,)
     problem: str = ""
@@ -160,6 +218,13 @@ class State:
         made = compiled(STATE_CLASS)
         if self.kind in CHOICES and self.parts == (NEW,):
             return made.chosen(_let_through(self.node, rows))
+        if self.mode == COMPLETE or (self.mode == UPDATE and _plans().isOfAll(self.node)):
+            return rows(self.node, ALL)
+        if self.mode == UPDATE:
+            (child,) = _children(self.node)
+            before, _ = _times(spark, watermarks)
+            time = _plans().lateBy(self.node)
+            return made.changed(self.node, time, rows(child, NEW), rows(child, OLD), before)
         if self.is_timed and not _plans().isOfSessions(self.node):
             below = rows(_children(self.node)[0], ALL)
             return _plans().due(self.node, below, *_times(spark, watermarks))
@@ -181,10 +246,18 @@ class State:
 
         ``plan``: the whole one (Spark's object). None: that is not known.
         """
-        if not self.is_timed or _plans().isOfSessions(self.node):
+        if not self._has_windows():
             return None
         length = _plans().before(plan, self.node)
         return None if length is None else watermarks.before * 1000 - int(length)
+
+    def _has_windows(self) -> bool:
+        """Whether no row is in a group that is older than a watermark by more than the longest window."""
+        if self.mode == UPDATE:
+            # A group that has no time is never forgotten; windows are of rows that have one.
+            time = _plans().lateBy(self.node)
+            return time is not None and str(time.dataType().typeName()) == "struct"
+        return self.is_timed and not _plans().isOfSessions(self.node)
 
     def ends(self, rows: Rows) -> Any | None:
         """The ends of the windows of each row that groups by event time are made of (Spark's object); None: it has none."""
@@ -279,7 +352,13 @@ def _state_of(node: Any, mode: str, watermarks: Watermarks, is_all: bool) -> Sta
     below = _states_below(node)
     kinds = tuple(map(class_name, below))
     state = State(node, class_name(node), below=kinds, late_rows=watermarks.late_rows)
-    if mode == "Complete" or not all(_is_known(inner, mode) for inner in [*below, node]):
+    if _gives_changed(state, mode):
+        late = watermarks.late_rows if plans.isLateByOther(node) else watermarks.late_problem
+        problem = watermarks.run_problem or late
+        return replace(state, mode=UPDATE, parts=(NEW, OLD, ALL), problem=problem)
+    if mode == COMPLETE and is_all and _gives_all([*below, node]):
+        return replace(state, mode=COMPLETE, parts=(ALL,), problem=watermarks.run_problem)
+    if mode == COMPLETE or not all(_is_known(inner, mode) for inner in [*below, node]):
         return replace(state, problem=STATE)
     if {state.kind, *kinds} <= set(CHOICES):
         return state
@@ -294,13 +373,31 @@ def _state_of(node: Any, mode: str, watermarks: Watermarks, is_all: bool) -> Sta
     return replace(state, parts=(ALL, *beside), problem=watermarks.run_problem)
 
 
+def _gives_changed(state: State, mode: str) -> bool:
+    """Whether a node gives the groups that a batch changes."""
+    is_aggregate = mode == UPDATE and state.kind == "Aggregate" and not state.below
+    return is_aggregate and not _plans().isOfSessions(state.node)
+
+
+def _gives_all(nodes: Sequence[Any]) -> bool:
+    """Whether nodes that keep state give what the batch query gives of all rows so far, in the output mode ``COMPLETE``.
+
+    Only the groups of an aggregate are kept then, and none is ever forgotten.
+    """
+    kinds = [class_name(node) for node in nodes]
+    if not set(kinds) <= set(OF_ALL_GROUPS) or kinds.count("Aggregate") != 1:
+        return False
+    # The first one: the others are sorted or cut groups.
+    return kinds[0] == "Aggregate" and not _plans().isOfSessions(nodes[0])
+
+
 def _is_known(node: Any, mode: str) -> bool:
     """Whether it is known which rows a node may have made its rows of."""
     kind = class_name(node)
     if kind == "Join":
         return compiled(STATE_CLASS).kind(node) is not None
     if kind == "Aggregate":
-        return mode == "Append" and bool(_plans().isTimed(node))
+        return mode == APPEND and bool(_plans().isTimed(node))
     return kind in CHOICES or kind in FUNCTIONS
 
 

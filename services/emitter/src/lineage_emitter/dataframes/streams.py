@@ -39,7 +39,7 @@ from lineage_emitter.dataframes.stream_plans import (
     split,
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
-from lineage_emitter.dataframes.stream_reports import TIMES_MAX, Known, Progress
+from lineage_emitter.dataframes.stream_reports import BatchStarts, Known, Progress
 from lineage_emitter.dataframes.stream_sinks import (
     FOREACH_BATCH,
     StreamSink,
@@ -48,10 +48,13 @@ from lineage_emitter.dataframes.stream_sinks import (
 )
 from lineage_emitter.dataframes.stream_state import (
     STATE_CLASS,
+    Firsts,
     Offsets,
     Watermarks,
-    first_end,
+    is_late_by_batch_before,
     offsets_of_batch,
+    watermarks_of,
+    with_firsts,
 )
 from lineage_emitter.dataframes.stream_tables import SeenVersions
 from lineage_emitter.dataframes.stream_topics import topics_of_query
@@ -73,7 +76,6 @@ OTHER_RUN = (
 )
 NOT_IN_CHECKPOINT = "batch {} is no longer in the query's checkpoint"
 REPORTS_KEPT = "spark.sql.streaming.numRecentProgressUpdates"
-LATE_BY_BATCH_BEFORE = "spark.sql.streaming.statefulOperator.allowMultiple"
 _LOCAL = "file:"
 NO_NOTES = RunNotes(None)
 
@@ -114,12 +116,10 @@ class QueryRun:
         self.windows: str | None = None
         """The recipe that gives the ends of the windows of each row; empty: there is none; None: not yet."""
         self._sent_windows = False
-        self._starts: dict[int, Any | None] = {}
-        """Where batches begin in the query's only stream (Spark's objects), as long as later ones may have rows of them."""
+        self._starts = BatchStarts()
         self._last_end = -1, ""
         """The batch that was last looked at, and where it ends in the query's only stream."""
-        self._firsts: dict[int, tuple[str, bool]] = {}
-        """By the place of a stream, where the first batch that read something of it ends, and whether this run has run that batch."""
+        self._firsts: Firsts = {}
         self.id = str(java_query.id().toString())
         self.run = str(java_query.runId().toString())
         self._notes = notes
@@ -153,11 +153,7 @@ class QueryRun:
     @cached_property
     def drops_none_of_due_groups(self) -> bool:
         """Whether rows are late by the watermark of the batch before theirs: a group that is due in a batch then lacks none of its rows."""
-        try:
-            return str(self._spark.conf.get(LATE_BY_BATCH_BEFORE)) == "true"
-        except PySparkException:
-            # A Spark that has no such setting.
-            return False
+        return is_late_by_batch_before(self._spark)
 
     def started(self, app: str) -> Stream:
         """That the run is known of."""
@@ -314,7 +310,9 @@ class QueryRun:
                 self._watermarks(number, known if earlier is None else earlier.known),
                 self._seen.before(None if progress is None else progress.began_at),
                 self._tables.changed(spark, known.versions, versions),
-                lambda since_us: self._start_behind(since_us, number, offsets[0].start, known),
+                lambda since_us: self._starts.behind(
+                    since_us, number, offsets[0].start, known.times
+                ),
             )
             sources = batch_plan.sources
             tables = Tables(versions, {}, topics=batch_plan.topics, parts=batch_plan.parts)
@@ -352,15 +350,7 @@ class QueryRun:
         self, plan: BatchPlan, output: Output, settings: Mapping[str, str], tables: Tables
     ) -> str | None:
         """The mark of a batch's plan; empty: it can't be told from others; None: this batch does not tell."""
-        if plan.comparable is None:
-            return None
-        try:
-            like = plan.comparable()
-            recipe = _recipe_of(self._spark, like, output, "", settings, tables)
-        except (PySparkException, Py4JError, ValueError):
-            # Some nodes that keep state stand in no batch query.
-            return ""
-        return plan_mark(recipe, plan.sources)
+        return _mark_of(self._spark, plan, output, settings, tables)
 
     def _note(self, number: int, known: Known) -> None:
         """Note that a batch was run by this run's plan, and those before it as far as that is known."""
@@ -413,35 +403,7 @@ class QueryRun:
         found = offsets_of_batch(log, number)
         if found is None:
             raise UnknownBatchError(NOT_IN_CHECKPOINT.format(number))
-        for place, offsets in enumerate(found):
-            if offsets.is_first_own:
-                self._firsts[place] = offsets.end_text, known.ran
-            elif place not in self._firsts and offsets.start is not None:
-                self._firsts[place] = first_end(log, place, number), False
-        firsts = (self._firsts.get(place, ("", False)) for place in range(len(found)))
-        return tuple(
-            replace(offsets, first_end_text=text, is_first_own=is_own)
-            for offsets, (text, is_own) in zip(found, firsts, strict=True)
-        )
-
-    def _start_behind(
-        self, since_us: int, number: int, start: Any | None, known: Known
-    ) -> Any | None:
-        """Where a batch begins, ``number`` at the latest, before which all rows are older than a time (Spark's object); None: there is none.
-
-        ``start``: where the batch itself begins.
-        """
-        starts = self._starts
-        starts[number] = start
-        first = min(known.times.first_behind(since_us), number)
-        begins = max((at for at in starts if at <= first), default=None)
-        if begins is None:
-            return None
-        kept = [at for at in starts if at >= begins]
-        # Of many, every second will do: more is read then.
-        kept = kept[::2] if len(kept) > TIMES_MAX else kept
-        self._starts = {at: starts[at] for at in kept}
-        return starts[begins]
+        return with_firsts(found, self._firsts, log, number, has_run=known.ran)
 
     def _only_offsets(self, number: int) -> tuple[str, str]:
         """Where a batch begins and ends in the one stream that the query reads, as JSON; empty: before all that it gave."""
@@ -485,13 +447,31 @@ class QueryRun:
         )
 
     def _watermarks(self, number: int, known: Known) -> Watermarks:
-        log = self._execution.offsetLog()
-        now, before = (
-            # So is the watermark of the first batch, by which what is older is late.
-            0 if at < 0 else int(helper().watermark(log.get(at).get()))
-            for at in (number, number - 1)
-        )
+        before, now = watermarks_of(self._execution.offsetLog(), number)
         return Watermarks(before, now, known.run_problem, known.late_problem, known.late_rows)
+
+
+def mark_of_state(spark: SparkSession, plan: BatchPlan) -> str:
+    """The mark that equal plans of queries that keep a state have, before ``foreachBatch``; empty: it can't be told from others."""
+    tables = Tables({}, {}, topics=plan.topics, parts=plan.parts)
+    return _mark_of(spark, plan, Output(), explicit_settings(spark), tables) or ""
+
+
+def _mark_of(
+    spark: SparkSession,
+    plan: BatchPlan,
+    output: Output,
+    settings: Mapping[str, str],
+    tables: Tables,
+) -> str | None:
+    if plan.comparable is None:
+        return None
+    try:
+        recipe = _recipe_of(spark, plan.comparable(), output, "", settings, tables)
+    except (PySparkException, Py4JError, ValueError):
+        # Some nodes that keep state stand in no batch query.
+        return ""
+    return plan_mark(recipe, plan.sources)
 
 
 def _recipe_of(

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes import stream_frames
+from lineage_emitter.dataframes.earlier_runs import RunNotes
 from lineage_emitter.dataframes.stream_tables import tables_of
-from lineage_emitter.dataframes.streams import Seen
+from lineage_emitter.dataframes.streams import Seen, mark_of_state
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_stream
 from lineage_emitter.dataframes.topic_sinks import sink_of_writer
 from lineage_emitter.session.streams import streams_of
@@ -92,6 +93,8 @@ def _noticed(func: Any, writer: Any, active_session: Callable[[], Session | None
                         frame,
                         number,
                         writer.__dict__.get(_TOPICS, SeenTopics()),
+                        RunNotes(session.settings.query_folder()),
+                        mark_of_state,
                     ),
                 )
         return func(frame, number)

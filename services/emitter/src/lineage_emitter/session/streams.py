@@ -17,6 +17,7 @@ from lineage_emitter import scope
 from lineage_emitter.dataframes.awaited_reports import AwaitedReports
 from lineage_emitter.dataframes.earlier_runs import RunNotes
 from lineage_emitter.dataframes.recorder import ReturnedAction
+from lineage_emitter.dataframes.stream_frames import commit_batch
 from lineage_emitter.dataframes.stream_reports import Known, Progress
 from lineage_emitter.dataframes.stream_sinks import UnknownBatchError
 from lineage_emitter.dataframes.streams import QueryRun, Seen
@@ -271,6 +272,7 @@ class Streams:
         watched.last = number
         watched.unsaid.append(number)
         if watched.query.has_function:
+            commit_batch(self._session.sc, watched.query.run, number)
             return
         operator, now = watched.operator, time.time()
         known = replace(watched.known, versions=watched.query.versions_before(progress))
