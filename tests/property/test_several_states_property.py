@@ -29,7 +29,7 @@ GROUPS = (
     "twice",
     "joinWindow",
 )
-OTHERS = ("function", "limit", "windowDedup", "two")
+OTHERS = ("function", "keyed", "limit", "windowDedup", "two")
 EXACT_IF_NONE_IS_LATE = {"twice", "two"}
 ASKED = 3
 """Rows of a query that are traced."""
@@ -92,6 +92,27 @@ def function():
     return groups.applyInPandasWithState(count, "ids array<string>, n int", "ids array<string>", "append", "NoTimeout")
 
 
+def keyed():
+    import pandas as pd
+    from pyspark.sql import types as T
+
+    def count(key, frames, state):
+        ids = list(state.get[0]) if state.exists else []
+        for frame in frames:
+            ids += list(frame["id"])
+        state.update((ids,))
+        # Two rows of a group, one of another number than it has rows.
+        yield pd.DataFrame({"who": [key[0]] * 2, "ids": [ids, ids[:1]], "n": [len(ids), -1]})
+
+    rows = T.StructType([
+        T.StructField("who", T.StringType(), metadata={"lineage.key": "key"}),
+        T.StructField("ids", T.ArrayType(T.StringType())),
+        T.StructField("n", T.IntegerType()),
+    ])
+    groups = read("l").groupBy("key")
+    return groups.applyInPandasWithState(count, rows, "ids array<string>", "append", "NoTimeout")
+
+
 def one(rows):
     return rows.withColumn("ids", F.array("id"))
 
@@ -110,6 +131,7 @@ MADE = {
     "twice": (twice, ["end", "n", "s"]),
     "joinWindow": (joined, ["key", "end", "n", "s"]),
     "function": (function, ["n"]),
+    "keyed": (keyed, ["who", "n"]),
     "limit": (lambda: one(read("l").limit(3)), ["key", "v"]),
     "windowDedup": (lambda: ends(windows(read("l")).dropDuplicates(["window"])), ["key", "end", "n", "s"]),
     "two": (two, ["key", "end", "n", "s"]),
@@ -138,6 +160,15 @@ def made_of(row: Row, places: Places) -> frozenset[str]:
     return frozenset(places[name] for name in row["ids"])
 
 
+def keys_of(places: Places) -> dict[str, str | None]:
+    """The keys of the records, by where they stand."""
+    keys: dict[str, str | None] = {}
+    for place in places.values():
+        path, _, line = place.rpartition(":")
+        keys[place] = json.loads(Path(path).read_text().splitlines()[int(line) - 1])["key"]
+    return keys
+
+
 def found(access: StoredAccess, direction: Direction, place: str) -> tuple[frozenset[str], bool]:
     answer = access.ask(TraceQuery(direction, (place,), texts=False))
     items = (str(item.location) for group in answer.groups for item in group.items if item.location)
@@ -154,11 +185,16 @@ def check_kind(
     late: bool,
 ) -> None:
     told, plain = rows_of(folder / f"{kind}-told"), rows_of(folder / f"{kind}-plain")
+    keys = keys_of(places)
     for _, place, row in draw.sample(told, min(ASKED, len(told))):
         truth = made_of(row, places)
         items, is_exact = found(access, Direction.BACKWARD, place)
         assert truth <= items, (place, row, items)
         assert items == truth or not is_exact, (place, row, items)
+        if kind == "keyed":
+            # Of the rows so far those that have its key.
+            assert not is_exact
+            assert {keys[place] for place in items} == {row["who"]}, (place, row, items)
         if kind in EXACT_IF_NONE_IS_LATE and not late:
             assert is_exact, (place, row)
     options: defaultdict[tuple[int, str], list[frozenset[str]]] = defaultdict(list)
@@ -221,3 +257,4 @@ def test_rows_go_back_to_the_records_of_all_states(name: str, tmp_path: Path) ->
         record = draw.choice(sorted(places.values()))
         if name != FEW:
             check_forward(tmp_path, "session", access, record, places)
+            check_forward(tmp_path, "keyed", access, record, places)

@@ -7,6 +7,8 @@ from lineage_core.recipe.plan import Expression, OpaqueExpression, subexpression
 REASONS = {
     "state of groups": "which of these rows the query's states let into the group is not known: "
     "some may have been dropped as late, or by a state below it",
+    "state of keys": "which rows of its key a function that keeps a state used can't be known, "
+    "and which column holds the key is as the program declares it",
     "earlier run": "a batch was run by an earlier run of the query, which did not record it; "
     "that is taken to have had the same plan as the last run that was recorded before it",
 }

@@ -27,6 +27,7 @@ import org.apache.spark.sql.catalyst.expressions.aggregate.Max;
 import org.apache.spark.sql.catalyst.plans.Inner$;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
 import org.apache.spark.sql.catalyst.plans.logical.Deduplicate;
+import org.apache.spark.sql.catalyst.plans.logical.Distinct;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
 import org.apache.spark.sql.catalyst.plans.logical.Join;
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan;
@@ -47,6 +48,12 @@ public class StreamState {
 
   /** The name of one that says, too, that groups may lack rows that have their keys. */
   public static final String GROUPS = "lineage.state.groups";
+
+  /** The name of one that says that a function with a state may have used any rows of its keys. */
+  public static final String KEYS = "lineage.state.keys";
+
+  /** In the metadata of a column of such a function's rows: the name of the key that it holds. */
+  public static final String KEY = "lineage.key";
 
   /** The name of one that says that a run which was not recorded may have run a batch. */
   public static final String RUN = "lineage.state.run";
@@ -172,6 +179,47 @@ public class StreamState {
   private static Alias column(Expression value, String name, ExprId number) {
     return new Alias(
         value, name, number, new ListBuffer().toList(), scala.Option.apply(null), new ListBuffer().toList());
+  }
+
+  /**
+   * The rows of a function that keeps a state for each group, one for all that it makes of a group, where the program has declared which of their columns
+   * hold keys (`KEY`); null: none does. `below`: what it groups.
+   */
+  public LogicalPlan byKeys(LogicalPlan function, LogicalPlan below) throws Exception {
+    Object groups = function.getClass().getMethod("groupingAttributes", new Class[0]).invoke(function, new Object[0]);
+    ListBuffer keys = new ListBuffer();
+    ListBuffer columns = new ListBuffer();
+    scala.collection.Iterator given = function.output().iterator();
+    while (given.hasNext()) {
+      Attribute column = (Attribute) given.next();
+      Attribute key = keyOf(column, (scala.collection.Iterable) groups);
+      if (key != null) {
+        keys.$plus$eq(named(key, column));
+      }
+      columns.$plus$eq(key == null ? (Object) named(unknown(VALUE, column.dataType()), column) : column);
+    }
+    if (keys.isEmpty()) {
+      return null;
+    }
+    return new Filter(
+        unknown(KEYS, DataTypes.BooleanType),
+        new Project(columns.toList(), new Distinct(new Project(keys.toList(), below))));
+  }
+
+  /** The key that a column is declared to hold; null: none, or one of another type. */
+  private static Attribute keyOf(Attribute column, scala.collection.Iterable keys) {
+    if (!column.metadata().contains(KEY)) {
+      return null;
+    }
+    String name = column.metadata().getString(KEY);
+    scala.collection.Iterator each = keys.iterator();
+    while (each.hasNext()) {
+      Attribute key = (Attribute) each.next();
+      if (key.name().equals(name) && key.dataType().equals(column.dataType())) {
+        return key;
+      }
+    }
+    return null;
   }
 
   /** Versions of Spark give an aggregate more or fewer fields. */

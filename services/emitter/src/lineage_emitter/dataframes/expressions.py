@@ -58,6 +58,7 @@ _CLOCK_INTERVAL = re.compile(rf"{_CLOCK_PART.pattern}( {_CLOCK_PART.pattern}){{0
 STATES = {
     "lineage.state": "state",
     "lineage.state.groups": "state of groups",
+    "lineage.state.keys": "state of keys",
     "lineage.state.run": "earlier run",
 }
 """The names under which ``StreamState.java`` gives conditions that a state was, and those that recipes have for them."""

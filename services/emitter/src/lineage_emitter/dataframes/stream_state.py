@@ -233,10 +233,17 @@ class State:
                 self.node, *(self._parts_of(spark, side, rows) for side in _children(self.node))
             )
         whole = _Whole(self.node, spark, rows, self.late_rows, self.is_filtered, watermarks.before)
-        given = whole.given(self.node)
         if self.kind in FUNCTIONS:
-            return given
+            return self._keyed(whole) or whole.given(self.node)
+        given = whole.given(self.node)
         return made.chosenOfGroups(given) if whole.is_unsure else made.chosen(given)
+
+    def _keyed(self, whole: _Whole) -> Any | None:
+        """What a function gives, by keys that the program declares its rows to hold; None: it declares none, or the state began with other rows."""
+        child, *initial = _children(self.node)
+        if initial and self.node.hasInitialState():
+            return None
+        return compiled(STATE_CLASS).byKeys(self.node, whole.of(child))
 
     def _parts_of(self, spark: SparkSession, side: Any, rows: Rows) -> Any:
         return _java_list(spark, [rows(side, part) for part in (NEW, OLD, ALL)])
