@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
@@ -38,11 +39,17 @@ class _Back:
 
     def __init__(self, lines: list[str]) -> None:
         items = tuple(Item("", f"/s.csv:{at}", line) for at, line in enumerate(lines, 1))
-        self.group = Group("0", "read", "read", "/s.csv", len(items), items)
+        kept = tuple(
+            replace(item, location=f"/rows/1.parquet#{at}") for at, item in enumerate(items)
+        )
+        self.groups = tuple(
+            Group(str(at), "read", "read", "", len(items), of_source)
+            for at, of_source in enumerate((kept, items))
+        )
 
     def ask(self, query: TraceQuery) -> Answer:
         return Answer(
-            "app", query.direction, query.places, (), True, (), (self.group,), (),
+            "app", query.direction, query.places, (), True, (), self.groups, (),
             changed=False, complete=True,
         )  # fmt: skip
 
@@ -52,13 +59,16 @@ def judged(text: str, people: list[Person]) -> ReachedRow:
     lines = [",".join(map(str, person)) for person in people]
     values = tuple(zip(COLUMNS, map(str, people[0]), strict=True))
     row = ReachedRow("app", "9", "out", "write", "/out:1", "/out", "same", exact=True, text=text)
-    [result] = told_apart(
-        [row],
+    # Rows of an RDD that lineage keeps as a DataFrame read them.
+    kept = replace(row, node="1", place="/rows/1.parquet#0", kept=True)
+    result, _ = told_apart(
+        [row, kept],
         [SubjectRow("/s.csv:1", lines[0], values)],
         cast("GraphStore", _Nodes()),
         cast("QueryEngine", _Back(lines)),
         complete=True,
     )
+    assert result.others == len(people) - 1
     return result
 
 

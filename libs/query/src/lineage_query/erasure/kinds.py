@@ -9,16 +9,17 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from itertools import chain
 from typing import Any
 from unicodedata import normalize
 
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.answers import Answer
+from lineage_query.answers import Answer, Group
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.binary_values import text_in
 from lineage_query.erasure.finding import SubjectRow
@@ -76,7 +77,8 @@ def told_apart(
     """
     starts = frozenset(place for row in subject if (place := place_of(row.place)) is not None)
     known = starts | {place_of(row.place) for row in rows if row.place is not None}
-    steps = _Steps(store, engine, known)
+    kept = {place_of(row.place) for row in rows if row.kept and row.place is not None}
+    steps = _Steps(store, engine, known, kept)
     return _Judging(rows, subject, starts, [steps.of(row) for row in rows], complete).judged()
 
 
@@ -84,11 +86,17 @@ class _Steps:
     """Traces rows one step back."""
 
     def __init__(
-        self, store: GraphStore, engine: QueryEngine, known: frozenset[Place | None]
+        self,
+        store: GraphStore,
+        engine: QueryEngine,
+        known: Container[Place | None],
+        kept: Set[Place | None],
     ) -> None:
+        """``known``: the subject's rows, and what they reached; ``kept``: of these, what lineage keeps."""
         self._store = store
         self._engine = engine
         self._known = known
+        self._kept = kept
         self._frames: dict[tuple[str, str], bool] = {}
         self._traced = self._frames_traced = 0
 
@@ -106,7 +114,7 @@ class _Steps:
             return f"only {TRACED_MAX:,} rows, {FRAMES_TRACED_MAX:,} of them of DataFrames, are traced backward"
         self._traced += 1
         self._frames_traced += is_frame
-        return _step_of(row, self._known, self._engine)
+        return _step_of(row, self._known, self._kept, self._engine)
 
     def _is_frame(self, app: str, node: str) -> bool:
         if (app, node) not in self._frames:
@@ -115,12 +123,17 @@ class _Steps:
         return self._frames[app, node]
 
 
-def _step_of(row: ReachedRow, known: frozenset[Place | None], engine: QueryEngine) -> _Step | str:
+def _step_of(
+    row: ReachedRow,
+    known: Container[Place | None],
+    kept: Set[Place | None],
+    engine: QueryEngine,
+) -> _Step | str:
     query = TraceQuery(
         Direction.BACKWARD, (row.place or "",), app=row.app, limit=SOURCES_LISTED_MAX
     )
     try:
-        return _step(engine.ask(query), known)
+        return _step(engine.ask(query), known, kept)
     except (TimeUpError, StoreUnavailableError):
         raise
     except LineageError as problem:
@@ -128,32 +141,45 @@ def _step_of(row: ReachedRow, known: frozenset[Place | None], engine: QueryEngin
         return f"what it was made of is not known: {problem}"
 
 
-def _step(answer: Answer, known: frozenset[Place | None]) -> _Step | str:
-    through: set[Place] = set()
-    others, all_listed = 0, True
-    other_words: dict[tuple[str, ...], None] = {}
-    for group in answer.groups:
-        own = 0
-        group_words: dict[tuple[str, ...], None] = {}
+@dataclass(slots=True)
+class _OfSource:
+    """Rows of one source that a row was made of: ``own`` are the subject's, or were reached from these."""
+
+    group: Group
+    own: set[Place] = field(default_factory=set)
+    own_count: int = 0
+    other_words: dict[tuple[str, ...], None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, group: Group, known: Container[Place | None]) -> _OfSource:
+        """The rows of a group. ``known``: the subject's, and what they reached."""
+        found = cls(group)
         for item in group.items:
             place = None if item.location is None else place_of(item.location)
             if place is not None and place in known:
-                through.add(place)
-                own += 1
-                continue
-            group_words[words_of(item.text or "")] = None
-        if own:
-            others += group.count - own
-            # Rows of other sources may be the same person's.
-            other_words |= group_words
-            all_listed = all_listed and group.count == len(group.items)
-    if not through:
+                found.own.add(place)
+                found.own_count += 1
+            else:
+                found.other_words[words_of(item.text or "")] = None
+        return found
+
+
+def _step(answer: Answer, known: Container[Place | None], kept: Set[Place | None]) -> _Step | str:
+    # Rows of other sources may be the same person's.
+    of_sources = [
+        of_source for group in answer.groups if (of_source := _OfSource.of(group, known)).own
+    ]
+    if not of_sources:
         return "its own trace backward does not lead to the rows"
+    through = frozenset(chain.from_iterable(of_source.own for of_source in of_sources))
+    # A row that lineage keeps is made of those of a source, which the answer has, too.
+    of_sources = [one for one in of_sources if not one.own <= kept] or of_sources
+    all_listed = all(one.group.count == len(one.group.items) for one in of_sources)
     return _Step(
-        frozenset(through),
-        others,
+        through,
+        sum(one.group.count - one.own_count for one in of_sources),
         not all_listed,
-        tuple(other_words),
+        tuple(dict.fromkeys(chain.from_iterable(one.other_words for one in of_sources))),
         all_listed,
         answer.exact and answer.complete,
     )
