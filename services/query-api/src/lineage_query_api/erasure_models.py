@@ -100,7 +100,9 @@ class PlanRow(FrozenModel):
     node: str
     label: str
     what: str
-    place: str | None = Field(description="where it is; null: in no file, in one that is gone, or at a place that is not known")
+    place: str | None = Field(
+        description="where it is; null: in no file, in one that is gone, or at a place that is not known"
+    )
     path: str | None = Field(description="of the output")
     status: StandingText = Field(description="its file compared with what the job wrote")
     exact: bool = Field(description="false: the subject's rows may have gone into it, or not")
