@@ -616,7 +616,7 @@ def test_jobs_and_datasets_name_what_real_jobs_read_and_wrote(
 def test_files_that_were_copied_or_moved_are_found_by_their_checksum(
     folder: Path, begin: Begin, spark: SparkSession, access: StoredAccess, way: str
 ) -> None:
-    own = folder / f"by checksum, {way}"
+    own = folder / f"by checksum {way}"
     own.mkdir()
     (own / "in.csv").write_text("a,1\nb,2\n")
     with begin() as lc:
