@@ -272,6 +272,31 @@ def test_what_another_run_writes_is_estimated_by_what_is_kept(back: bool) -> Non
     assert way.rerun_s < 0.005 < way.read_s
 
 
+class Payloads(Few):
+    """It has no other mode."""
+
+    def supported_modes(self) -> frozenset[Mode]:
+        return frozenset({Mode.PAY})
+
+
+@pytest.mark.parametrize("kind", [Few, Payloads])
+def test_payloads_are_not_written_again_to_be_opened(kind: type[Few]) -> None:
+    """To open those of another run is guessed to take half the time of those that are kept, and takes as long."""
+    operator = kind()
+    graph, source, step = graph_of(operator)
+    version = graph.run({"values": np.zeros(4_000)}, {step: [PAY]})
+    (run,) = version.runs.values()
+    for estimator in run.estimators:
+        estimator.clock = operator.clock
+    run.times.tracing_s = {Mode.FULL: (0.06, run.cells), Mode.PAY: (1e-5, run.cells)}
+    trace = version.forward(source, step, np.s_[:1_000], by="auto")
+    assert trace.cells["step"].positions().tolist() == list(range(1_000))
+    (way,) = trace.ways
+    assert (way.by, way.mode) == (("rerun", "full") if kind is Few else ("stored", "pay"))
+    if kind is Payloads:
+        assert (trace.exact, way.why) == (True, "running again would take longer")
+
+
 class Once(Shifted):
     """Can't run again, as it says in some way."""
 

@@ -25,12 +25,13 @@ from lineage_arrays.errors import GivenUpError, ModeError
 from lineage_arrays.mappings import Choice, Mapping
 from lineage_arrays.operators.asking import Answered, ask
 from lineage_arrays.operators.deadlines import give_up_after
-from lineage_arrays.operators.encodings import Orientation, RangeStore
+from lineage_arrays.operators.encodings import Orientation, PayloadStore, RangeStore
 from lineage_arrays.operators.estimating import WRITTEN_CELL_S, Clock, Estimator, written_cells
 from lineage_arrays.operators.operator import Mode
 from lineage_arrays.operators.strategies import (
     WRITING,
     Again,
+    Composite,
     ReExecution,
     Strategy,
     read_from,
@@ -199,14 +200,21 @@ class _Way:
         estimator = self.run.estimators[self.operand]
         self._read_s = estimator.read_s(self.mapping, self.direction, self.cells)
         self._kept = read_from(_kept(self.mapping), self.direction)
-        run = self.run
-        modes = run.again.modes[:1] if self._is_own_black_box else run.modes()
         seconds = {
-            mode: run.rerun_s(mode, self.operand, self.direction, self.cells, self._kept)
-            for mode in modes
+            mode: self.run.rerun_s(mode, self.operand, self.direction, self.cells, self._kept)
+            for mode in self._modes()
         }
-        self._mode = min(seconds, key=lambda mode: seconds[mode])
-        self._rerun_s = seconds[self._mode]
+        self._mode = min(seconds, key=lambda mode: seconds[mode], default=self.run.again.modes[0])
+        self._rerun_s = seconds.get(self._mode, math.inf)
+
+    def _modes(self) -> Iterable[Mode]:
+        """Those in which the operator may run again; none, where it can only write the payloads that are kept, which take as long to open then."""
+        if self._is_own_black_box:
+            return self.run.again.modes[:1]
+        if self.crossings.by != "auto":
+            return self.run.modes()
+        kept = {Composite: Mode.COMP, PayloadStore: Mode.PAY}.get(type(self._kept))
+        return [mode for mode in self.run.modes() if mode is not kept]
 
     @property
     def _is_own_black_box(self) -> bool:
