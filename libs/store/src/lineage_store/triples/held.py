@@ -31,14 +31,16 @@ class HeldIndex:
         self._files = files
         self.counts = self.part(Part.COUNTS).all()
 
-    def part(self, part: Part, segments: Sequence[int] | None = None) -> SortedPart:
-        """The rows of a part; of some segments, or of all."""
+    def part(
+        self, part: Part, segments: Sequence[int] | None = None, names: Sequence[str] = ()
+    ) -> SortedPart:
+        """The rows of a part; of some segments, or of all; and of these columns alone, or of all."""
         files = [
             file
             for file in self._files
             if file.part is part and (segments is None or file.segment in segments)
         ]
-        return SortedPart(self._reader, part, files)
+        return SortedPart(self._reader, part, files, names)
 
     def count(self, name: str) -> int:
         """How many items, triples, ops or nodes there are."""
@@ -61,14 +63,13 @@ class HeldIndex:
         """Which of some triples, that are distinct, it has; -1 stands for an item that it does not have."""
         asked = np.flatnonzero((src >= 0) & (dst >= 0))
         near = sorted_distinct(dst[asked])
-        back, sources, ops = (
-            self.part(Part.BACK),
-            sorted_distinct(src[asked]),
-            sorted_distinct(op[asked]),
-        )
+        pairs, back = self.part(Part.BACK, names=("dst", "src")), self.part(Part.BACK)
+        sources, ops = sorted_distinct(src[asked]), sorted_distinct(op[asked])
         alike: list[Numbers] = []
         for first in range(0, len(near), LOOKED_UP):
-            rows = back.equal(near[first : first + LOOKED_UP])
+            some = pairs.equal(near[first : first + LOOKED_UP])
+            # The operations of few are looked at.
+            rows = back.equal(sorted_distinct(some["dst"][np.isin(some["src"], sources)]))
             kept = np.isin(rows["src"], sources) & np.isin(rows["op"], ops)
             alike.append(np.stack([rows[name][kept] for name in ("src", "dst", "op")]))
         held = np.concatenate([np.empty((3, 0), np.int64), *alike], axis=1)
@@ -83,7 +84,7 @@ class HeldIndex:
     def sets_of(self, numbers: Numbers) -> tuple[Numbers, Numbers]:
         """Of each of some items the first item of its set, and the root of its component."""
         distinct, place = np.unique(numbers, return_inverse=True)
-        sets = self.part(Part.SETS).floors(distinct)
+        sets = self.part(Part.SETS, names=("first", "component")).floors(distinct)
         components, of_set = np.unique(sets["component"], return_inverse=True)
         roots = components.copy()
         moved = self.part(Part.ROOTS).equal(components)

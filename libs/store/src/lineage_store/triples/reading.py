@@ -115,7 +115,9 @@ class GroupReader:
         self._kept = kept
         self._opener = kept.opener
         self._opened: dict[str, _Opened] = {}
-        self._groups: OrderedDict[tuple[str, int], tuple[Columns, int]] = OrderedDict()
+        self._groups: OrderedDict[tuple[str, int, tuple[str, ...]], tuple[Columns, int]] = (
+            OrderedDict()
+        )
         self._held = 0
         self._read: list[tuple[pq.FileMetaData, int]] = []
 
@@ -178,8 +180,10 @@ class GroupReader:
             lambda: work(opened.file),
         )
 
-    def groups(self, file: PartFile, indices: Sequence[int]) -> Iterator[tuple[int, Columns]]:
-        """Row groups with all of their rows, in order; of large files of object storage several are read at the same time.
+    def groups(
+        self, file: PartFile, indices: Sequence[int], names: tuple[str, ...]
+    ) -> Iterator[tuple[int, Columns]]:
+        """Some columns of row groups, with all of their rows, in order; of large files of object storage several are read at the same time.
 
         Raises:
             FileNotFoundError: the file is not there any more.
@@ -189,9 +193,11 @@ class GroupReader:
         is_far = self._opener.is_remote and not self._opener.is_held_whole(file.file)
         for some in self._batches(file, indices) if is_far else [indices]:
             if is_far:
-                self._fetch(file, [at for at in some if (file.file.path, at) not in self._groups])
+                path = file.file.path
+                missing = [at for at in some if (path, at, names) not in self._groups]
+                self._fetch(file, missing, names)
             for index in some:
-                yield index, self.group(file, index)
+                yield index, self._group(file, index, names)
 
     def _batches(self, file: PartFile, indices: Sequence[int]) -> Iterator[list[int]]:
         """Row groups that are in memory together."""
@@ -209,7 +215,7 @@ class GroupReader:
             held += size
         yield some
 
-    def _fetch(self, file: PartFile, indices: Sequence[int]) -> None:
+    def _fetch(self, file: PartFile, indices: Sequence[int], names: tuple[str, ...]) -> None:
         """Read row groups of object storage, by as many streams as there may be at once: one stream reads one part after the other."""
         if len(indices) < 2:
             return
@@ -221,7 +227,7 @@ class GroupReader:
         def read(part: Sequence[int]) -> pa.Table:
             def work(parquet: pq.ParquetFile) -> pa.Table:
                 return parquet.read_row_groups(
-                    list(part), columns=_stored(file, opened), use_threads=False
+                    list(part), columns=_stored(opened, names), use_threads=False
                 )
 
             def first() -> pa.Table:
@@ -239,28 +245,21 @@ class GroupReader:
             at = 0
             for index in part:
                 count = opened.footer.metadata.row_group(index).num_rows
-                self._keep(file, index, rows.slice(at, count))
+                self._keep(file, index, names, rows.slice(at, count))
                 at += count
 
-    def group(self, file: PartFile, index: int) -> Columns:
-        """All rows of a row group.
-
-        Raises:
-            FileNotFoundError: the file is not there any more.
-            StoreError: it is damaged, or the storage can't be read.
-            BudgetError: the query has no time left.
-        """
+    def _group(self, file: PartFile, index: int, names: tuple[str, ...]) -> Columns:
         current_budget().check()
-        at = (file.file.path, index)
+        at = (file.file.path, index, names)
         if at in self._groups:
             self._groups.move_to_end(at)
             return self._groups[at][0]
-        stored = _stored(file, self.opened(file))
+        stored = _stored(self.opened(file), names)
         rows = self.read(
             file,
             lambda parquet: parquet.read_row_group(index, columns=stored, use_threads=False),
         )
-        return self._keep(file, index, rows)
+        return self._keep(file, index, names, rows)
 
     def counted(self) -> ReadCounts:
         """What was opened, with the bytes of its columns, which take long to be counted."""
@@ -272,14 +271,14 @@ class GroupReader:
         )
         return replace(self.counts, column_bytes=sum(sizes))
 
-    def _keep(self, file: PartFile, index: int, rows: pa.Table) -> Columns:
+    def _keep(self, file: PartFile, index: int, names: tuple[str, ...], rows: pa.Table) -> Columns:
         columns = {name: _array(rows.column(name)) for name in rows.schema.names}
         self.counts.groups += 1
         self.counts.rows += rows.num_rows
         self._read.append((self.opened(file).footer.metadata, index))
         if file.part in {Part.BACK, Part.FORWARD}:
             self.counts.triples += rows.num_rows
-        self._groups[file.file.path, index] = columns, rows.nbytes
+        self._groups[file.file.path, index, names] = columns, rows.nbytes
         self._held += rows.nbytes
         while self._held > CACHE_BYTES:
             self._held -= self._groups.popitem(last=False)[1][1]
@@ -293,9 +292,9 @@ class GroupReader:
         self._groups.clear()
 
 
-def _stored(file: PartFile, opened: _Opened) -> list[str]:
-    """The columns of a part that a file has."""
-    return [name for name in COLUMNS[file.part] if name in opened.footer.columns]
+def _stored(opened: _Opened, names: Sequence[str]) -> list[str]:
+    """Those of some columns that a file has."""
+    return [name for name in names if name in opened.footer.columns]
 
 
 def _array(column: Any) -> Any:
@@ -309,8 +308,16 @@ def _array(column: Any) -> Any:
 class SortedPart:
     """Rows of one part of a data set, in all files of it."""
 
-    def __init__(self, reader: GroupReader, part: Part, files: Sequence[PartFile]) -> None:
+    def __init__(
+        self,
+        reader: GroupReader,
+        part: Part,
+        files: Sequence[PartFile],
+        names: Sequence[str] = (),
+    ) -> None:
+        """``names``: the columns that are read, the first of the part among them; none: all."""
         self._reader = reader
+        self._names = tuple(names or COLUMNS[part])
         self._files = sorted(
             (file for file in files if file.part is part), key=lambda file: file.first
         )
@@ -339,9 +346,7 @@ class SortedPart:
         parts = []
         for file in self._files:
             opened = self._reader.opened(file)
-            stored = [
-                name for name in (names or COLUMNS[self.part]) if name in opened.footer.columns
-            ]
+            stored = _stored(opened, names or self._names)
             rows = self._reader.read(file, _all_of(stored))
             parts.append({name: _array(rows.column(name)) for name in stored})
         return self._joined(parts)
@@ -365,7 +370,8 @@ class SortedPart:
                 continue
             some = keys[begin:stop]
             groups = np.searchsorted(self._reader.opened(file).footer.lowest, some, "right") - 1
-            for index, rows in self._reader.groups(file, sorted(set(groups.tolist()))):
+            wanted = sorted(set(groups.tolist()))
+            for index, rows in self._reader.groups(file, wanted, self._names):
                 at = np.searchsorted(rows[self.key], some[groups == index], "right") - 1
                 parts.append(_taken(rows, at))
         return self._joined(parts)
@@ -385,7 +391,8 @@ class SortedPart:
         parts = []
         count = 0
         for file, begins, stops in self._overlapped(firsts, lasts):
-            for index, rows in self._reader.groups(file, np.flatnonzero(stops > begins).tolist()):
+            wanted = np.flatnonzero(stops > begins).tolist()
+            for index, rows in self._reader.groups(file, wanted, self._names):
                 some = slice(begins[index], stops[index])
                 order = rows[self.key]
                 low = np.searchsorted(order, firsts[some], "left")
@@ -441,8 +448,10 @@ class SortedPart:
         if not parts:
             kinds: dict[str, Any] = COLUMNS[self.part]
             return {
-                name: np.empty(0, np.int64) if kind == pa.int64() else pa.nulls(0, kind)
-                for name, kind in kinds.items()
+                name: np.empty(0, np.int64)
+                if kinds[name] == pa.int64()
+                else pa.nulls(0, kinds[name])
+                for name in self._names
             }
         return {name: _concat([part[name] for part in parts]) for name in parts[0]}
 
