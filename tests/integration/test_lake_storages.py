@@ -17,7 +17,9 @@ from pathlib import Path
 
 import pytest
 from pyarrow import fs
+from typer.testing import CliRunner
 
+from lineage.main import app as program
 from lineage_core.contract.message import Begin
 from lineage_store.errors import DamagedError, OffsetMovedError, StoreError
 from lineage_store.lake.address import LakeAddress
@@ -27,7 +29,6 @@ from lineage_store.lake.store import LakeStore
 from lineage_store.lake.transaction import LakeTransaction
 from lineage_store.moving import contents_of
 from lineage_store.sqlite.store import SqliteStore
-from tests.support.job_runs import CLI, run_program
 from tests.support.lake_writer import write_application
 from tests.support.storages import StorageUnderTest
 from tests.support.stored_lineage import store_run
@@ -212,12 +213,15 @@ def test_a_folder_with_files_of_others_is_no_new_lake(address: LakeAddress) -> N
         LakeStore(above)
 
 
-def test_the_commands(address: LakeAddress, tmp_path: Path) -> None:
+def test_the_commands(
+    address: LakeAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     source, lake = f"sqlite:///{tmp_path}/lineage.db", str(address)
 
     def lineage(store: str, *words: str, code: int = 0) -> str:
-        done = run_program(tmp_path, [*CLI, "--store", store, *words], {})
-        assert done.returncode == code, done.stderr
+        done = CliRunner().invoke(program, words, env={"LINEAGE_STORE": store})
+        assert done.exit_code == code, done.stderr
         return done.stdout if code == 0 else done.stderr
 
     store_run(source, tmp_path)
