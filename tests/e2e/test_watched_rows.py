@@ -18,6 +18,7 @@ from benchmarks.frames_oracle import ParquetTables
 from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext, scope
 from lineage_emitter.dataframes.jvm import frame_of
+from lineage_emitter.dataframes.watched_rows import NOT_TIMED
 from lineage_query.watching.reports import Report, Reports
 from lineage_query.watching.requests import counting_condition
 from lineage_store.watch_folder import (
@@ -198,7 +199,7 @@ def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(
     assert (breaking.count, breaking.tested, breaking.sees_all) == (1, len(sums), True)
     assert "are of SQL" in str(read_all[2])
     assert "it has no column missing" in str(read_all[3])
-    assert "can't be timed" in str(read_all[4])
+    assert NOT_TIMED in str(read_all[4])
     assert not any(found.reports for found in (of_record, missing, slow))
     assert {"aggregate", "filter"} <= names
     assert judged(tmp_path, app).complete
