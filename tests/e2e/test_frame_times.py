@@ -143,6 +143,8 @@ def test_tasks_and_calls_are_timed_and_name_what_they_read(
             slow = [one for one in of_slow.read() if isinstance(one, Report)]
             assert not [*elsewhere.read()]
             labels = {facts.label for facts in watchable_nodes(folder) if facts.op == "udf"}
+        assert lc.session is not None
+        assert lc.session.frames.wait_until_recorded(240)
     written = spark.read.parquet(str(tmp_path / "out")).collect()
     assert {row.k: row.total for row in written} == expected_totals()
     assert len(labels) == 2
