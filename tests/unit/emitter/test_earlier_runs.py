@@ -31,6 +31,8 @@ def test_plans_are_equal_but_for_what_was_read_of_streams_and_numbers_of_columns
     mark = plan_mark(recipe(), [PART])
     later = replace(PART, paths=("file:/in/b.csv",), files=(File("file:/in/b.csv", 2, 2),))
     assert plan_mark(recipe(at=40, stream=later), [later]) == mark
+    # A recipe may say more of how it is read.
+    assert plan_mark(recipe(), [replace(PART, schema="")]) == mark
     assert plan_mark(recipe(limit="2"), [PART]) != mark
     # What a stream is joined with may have changed between both runs.
     changed = replace(TABLE, files=(File("file:/t/p", 1, 2),))

@@ -73,7 +73,9 @@ def continued(earlier: EarlierRun | None, known: Known) -> Continued | None:
 
 def plan_mark(recipe: Recipe, streams: Sequence[Source]) -> str:
     """A mark that is equal for recipes that differ by no more than what was read of ``streams``, and by numbers of columns."""
-    sources = tuple(_unread(source) if source in streams else source for source in recipe.sources)
+    sources = tuple(
+        _unread(source) if _is_of(source, streams) else source for source in recipe.sources
+    )
     output = replace(recipe.output, files=(), version=None, commits=())
     plain = replace(
         recipe, sources=sources, output=output, site="", signature="", batch=None, version=RECIPE_VERSION
@@ -85,6 +87,14 @@ def plan_mark(recipe: Recipe, streams: Sequence[Source]) -> str:
 
     text = _NUMBERS.sub(renumbered, plain.to_json())
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _is_of(source: Source, streams: Sequence[Source]) -> bool:
+    """Whether a source of a recipe is what was read of a stream: the recipe may say more of how it is read."""
+    files = set(source.files)
+    return source in streams or any(
+        files == set(stream.files) and source.format == stream.format for stream in streams if files
+    )
 
 
 def _unread(source: Source) -> Source:
