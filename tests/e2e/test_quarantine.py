@@ -15,6 +15,7 @@ from pyspark import RDD
 
 from lineage_core.contract.verdict import Verdict
 from lineage_emitter import LineageContext
+from lineage_emitter.errors import SettingsError
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.rows.reader import RowReader
 from lineage_query.set_aside import SetAsideRecords, set_aside_records
@@ -30,6 +31,7 @@ from tests.support.job_runs import (
     traced,
     write_job,
 )
+from tests.support.repairs import mended
 
 pytestmark = pytest.mark.e2e
 
@@ -93,17 +95,28 @@ OUTPUTS: dict[str, Callable[[Pair], Iterable[Pair]]] = {
 }
 
 
-def in_memory(steps: Sequence[str], lines: Sequence[str]) -> tuple[Traced, Counter[frozenset[int]]]:
-    """What a program gives, and the lines that each record was made from which is set aside."""
-    set_aside: Counter[frozenset[int]] = Counter()
+Repair = Callable[[Any, Exception], Any]
+Ids = Counter[frozenset[int]]
+
+
+def in_memory(
+    steps: Sequence[str], lines: Sequence[str], repair: Repair | None = None
+) -> tuple[Traced, Ids, Ids]:
+    """What a program gives, and the lines that each record was made from which is set aside, or repaired."""
+    set_aside, repaired = Ids(), Ids()
 
     def each(outputs: Callable[[Any], Iterable[Any]], records: Traced) -> Traced:
         made: Traced = []
         for record, ids in records:
             try:
                 made += [(output, ids) for output in outputs(record)]
-            except Exception:
-                set_aside[ids] += 1
+            except Exception as problem:
+                other = None if repair is None else repair(record, problem)
+                try:
+                    made += [(output, ids) for output in (outputs(other) if other else ())]
+                except Exception:
+                    other = None
+                (repaired if other else set_aside)[ids] += 1
         return made
 
     records = each(
@@ -124,7 +137,7 @@ def in_memory(steps: Sequence[str], lines: Sequence[str]) -> tuple[Traced, Count
                 for key, found in groupby(ordered, key=lambda traced: traced[0][0])
                 for group in [list(found)]
             ]
-    return records, set_aside
+    return records, set_aside, repaired
 
 
 def drawn(seed: int) -> tuple[list[str], list[str]]:
@@ -141,7 +154,7 @@ def listed(folder: Path, app: str) -> SetAsideRecords:
         return set_aside_records(RecordTracer(store, RowReader(None)), app, 10_000, 1_000)
 
 
-def lines_of(found: SetAsideRecords) -> Counter[frozenset[int]]:
+def lines_of(found: SetAsideRecords, *, repaired: bool = False) -> Ids:
     """The lines that each record was made from."""
     return Counter(
         frozenset(
@@ -150,14 +163,18 @@ def lines_of(found: SetAsideRecords) -> Counter[frozenset[int]]:
             for item in group.items
         )
         for record in found.records
+        if record.is_repaired == repaired
     )
 
 
-def check_drawn(capture: Capture, folder: Path, seed: int) -> None:
+def check_drawn(
+    capture: Capture, folder: Path, seed: int, repair_of: Repair | None = None, **settings: Any
+) -> int:
+    """See that a drawn program gives what it gives in memory; how many records it repaired."""
     steps, lines = drawn(seed)
     source = folder / "lines.txt"
     source.write_text("".join(f"{line}\n" for line in lines))
-    with capture(quarantine=1_000) as lc:
+    with capture(quarantine=1_000, **settings) as lc:
         rdd: RDD[Any] = lc.textFile(str(source), 3).map(parsed)
         for step in steps:
             rdd = STEPS[step](rdd)
@@ -165,7 +182,7 @@ def check_drawn(capture: Capture, folder: Path, seed: int) -> None:
         # Once more: what is set aside again is the same.
         collected = rdd.collect()
         app = lc.app
-    expected, set_aside = in_memory(steps, lines)
+    expected, set_aside, repaired = in_memory(steps, lines, repair_of)
     verdict: Verdict = judged(folder, app)
     assert (verdict.reasons, verdict.superset) == ((), {}), (seed, steps)
     assert Counter(collected) == Counter(record for record, _ in expected), (seed, steps)
@@ -178,8 +195,11 @@ def check_drawn(capture: Capture, folder: Path, seed: int) -> None:
     assert found.complete
     assert not found.is_cut
     assert lines_of(found) == set_aside, (seed, steps)
+    assert lines_of(found, repaired=True) == repaired, (seed, steps)
     assert all(record.exact for record in found.records)
     assert sum(count for _, count in found.operators) == set_aside.total(), (seed, steps)
+    assert sum(count for _, count in found.repaired) == repaired.total(), (seed, steps)
+    return repaired.total()
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -191,6 +211,13 @@ def test_what_is_left_and_what_is_set_aside(capture: Capture, tmp_path: Path, se
 @pytest.mark.parametrize("seed", range(3, 60))
 def test_more_of_what_is_left_and_set_aside(capture: Capture, tmp_path: Path, seed: int) -> None:
     check_drawn(capture, tmp_path, seed)
+
+
+@pytest.mark.parametrize(
+    "seed", [3, *(pytest.param(n, marks=pytest.mark.long) for n in range(4, 20))]
+)
+def test_records_are_repaired_on_the_way(capture: Capture, tmp_path: Path, seed: int) -> None:
+    assert check_drawn(capture, tmp_path, seed, mended, repair="tests.support.repairs:mended")
 
 
 # -- bounds ----------------------------------------------------------------------------------------
@@ -205,6 +232,30 @@ def test_one_more_than_allowed_ends_the_job(capture: Capture, tmp_path: Path) ->
         lc.textFile(str(source), 1).map(parsed).collect()
     with capture() as lc, pytest.raises(Exception, match="not enough values to unpack"):
         lc.textFile(str(source), 1).map(parsed).collect()
+
+
+def test_repaired_records_count_and_need_a_bound(capture: Capture, tmp_path: Path) -> None:
+    source = tmp_path / "lines.txt"
+    source.write_text("x\n" * 3)
+    mend = {"repair": "tests.support.repairs:mended"}
+    with capture(quarantine=3, **mend) as lc:
+        assert lc.textFile(str(source), 1).map(parsed).collect() == [("x", 1)] * 3
+        app = lc.app
+    assert judged(tmp_path, app).repaired == dict.fromkeys(("1",), 3)
+    with (
+        capture(quarantine=2, **mend) as lc,
+        pytest.raises(Exception, match="had set aside or repaired 2 records"),
+    ):
+        lc.textFile(str(source), 1).map(parsed).collect()
+    with pytest.raises(SettingsError, match="needs LINEAGE_QUARANTINE"):
+        capture(**mend)
+    # A repair that fails, or gives what fails again, sets the record aside.
+    for wrong in ("failing", "useless"):
+        with capture(quarantine=3, repair=f"tests.support.repairs:{wrong}") as lc:
+            assert lc.textFile(str(source), 1).map(parsed).collect() == []
+            app = lc.app
+        found = listed(tmp_path, app)
+        assert (sum(count for _, count in found.operators), found.repaired) == (3, ())
 
 
 def buffered(records: Iterable[Any]) -> Iterable[Any]:
@@ -284,6 +335,42 @@ def rows_of(folder: Path) -> list[str]:
     return sorted(
         line for part in part_files(folder) for line in part.read_text("utf-8").splitlines()
     )
+
+
+@pytest.mark.long
+def test_a_row_of_a_job_that_repaired_records_is_replayed_with_the_same_repair(
+    tmp_path: Path,
+) -> None:
+    write_job(tmp_path, JOB)
+    (tmp_path / "mending.py").write_text(
+        "def mended(record, problem):\n"
+        "    return 'z=1' if isinstance(record, str) else (record[0], 1)\n"
+    )
+    (tmp_path / "in.txt").write_text("\n".join(LINES) + "\n")
+    mend = {"LINEAGE_QUARANTINE": "5", "LINEAGE_REPAIR": "mending:mended", "PYTHONPATH": "."}
+    ran = run_program(tmp_path, [*CLI, "run", "job.py", "in.txt", "out"], env=mend)
+    assert ran.returncode == 0, ran.stderr
+    assert "4 records were repaired" in ran.stderr
+    assert "set aside" not in ran.stderr
+    # Three words and a pair of zero, all with 1.
+    assert "z 3" in rows_of(tmp_path / "out/totals")
+    (place,) = (
+        f"{part}:{number}"
+        for part in part_files(tmp_path / "out/totals")
+        for number, line in enumerate(part.read_text().splitlines(), 1)
+        if line == "z 3"
+    )
+    replay = [*CLI, "replay", place, *RUN]
+    refused = run_program(tmp_path, replay)
+    assert (refused.returncode, "name its function by LINEAGE_REPAIR" in refused.stderr) == (
+        2,
+        True,
+    )
+    again = run_program(tmp_path, replay, env=mend)
+    assert (again.returncode, "the same" in again.stdout) == (0, True), again.stderr
+    listing = json.loads(lineage(tmp_path, "quarantine", "--json").stdout)
+    assert [record["repaired"] for record in listing["records"]] == [True] * 4
+    assert not listing["operators"]
 
 
 @pytest.mark.long

@@ -79,10 +79,8 @@ def sift_program(
             failing = _failing_places(Path(place), test, sought.test)
         row = failing[0] if failing else place
         begin = _begin(tracer, row, find_application(store, app or "latest"), app or None)
-        sets_aside = bool(tracer.opened(begin.app).verdict.set_aside)
-        with RepeatedRuns(
-            words, Path(name), begin.job.paths(), timeout_s, sets_aside=sets_aside
-        ) as runs:
+        verdict = tracer.opened(begin.app).verdict
+        with RepeatedRuns(words, Path(name), begin.job.paths(), timeout_s, verdict=verdict) as runs:
             search = _Search(tracer, runs, Failing(test, sought.error), begin)
             try:
                 sift, found = search.minimise(stop, may_widen=not row)

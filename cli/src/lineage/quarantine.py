@@ -81,11 +81,12 @@ def rows_of_calls(url: str, app: str, calls: Sequence[FailedCall]) -> tuple[SetA
 
 
 def _show(found: SetAsideRecords) -> None:
-    if not found.operators:
+    if not found.operators and not found.repaired:
         echo(f"{found.app} set no records aside")
-    for what, count in found.operators:
-        records = "1 record" if count == 1 else f"{count:,} records"
-        echo(f"{records} set aside by {what}", fg=typer.colors.CYAN)
+    for done, operators in (("set aside", found.operators), ("repaired", found.repaired)):
+        for what, count in operators:
+            records = "1 record" if count == 1 else f"{count:,} records"
+            echo(f"{records} {done} by {what}", fg=typer.colors.CYAN)
     for record in found.records:
         echo("")
         echo(f"{record.address}: {record.what}", bold=True)

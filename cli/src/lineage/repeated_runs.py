@@ -14,6 +14,7 @@ from pathlib import Path
 from types import TracebackType
 
 from lineage.rerunning import own_environment
+from lineage_core.contract.verdict import Verdict
 from lineage_core.environment.module_programs import module_command
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.tracing.trace_result import TraceError
@@ -50,7 +51,7 @@ class RepeatedRuns:
         folder: takes all that is written.
         kept_paths: what the job read or wrote.
         timeout_s: seconds after which no run goes on any more; None: never.
-        sets_aside: the job went on where functions failed, and the runs do.
+        verdict: on the job, as `own_environment` has it.
     """
 
     def __init__(
@@ -60,11 +61,11 @@ class RepeatedRuns:
         kept_paths: Sequence[str],
         timeout_s: float | None,
         *,
-        sets_aside: bool = False,
+        verdict: Verdict | None = None,
     ) -> None:
         self._words, self._folder, self._kept_paths = words, folder, kept_paths
         self._timeout_s, self._began = timeout_s, time.monotonic()
-        self._environment: Mapping[str, str] = own_environment(sets_aside=sets_aside)
+        self._environment: Mapping[str, str] = own_environment(verdict)
         self._count = 0
         self._process: subprocess.Popen[bytes] | None = None
         self._log = folder / OUTPUT_LOG

@@ -21,6 +21,7 @@ from lineage.running import run_module
 from lineage.terminal import echo
 from lineage_core.contract.limits import SET_ASIDE_MAX
 from lineage_core.contract.region import Region
+from lineage_core.contract.verdict import Verdict
 from lineage_core.environment.extras import require
 from lineage_core.environment.private_files import ensure_private_folder
 from lineage_core.environment.user_functions import load_function
@@ -34,6 +35,7 @@ from lineage_store.rerun_plan import RerunPlan, RerunReport, read_report
 from lineage_store.run_notes import PLAN_VARIABLE
 from lineage_store.url import index_folder, open_store
 
+QUARANTINE_VARIABLE, REPAIR_VARIABLE = "LINEAGE_QUARANTINE", "LINEAGE_REPAIR"
 OWN_SETTINGS = ("LINEAGE_", "OPENLINEAGE_")
 """Settings of the caller's capture: a rerun is no run of the job, and is stored apart."""
 
@@ -69,9 +71,8 @@ def replay_program(
         paths = rerun.program.paths()
         check_new_folder(folder, map(Path, paths))
         plan = RerunPlan(rerun.sources(), folder, paths, scratch / "report.jsonl")
-        # What it failed on then, it fails on again.
-        sets_aside = bool(tracer.opened(rerun.app).verdict.set_aside)
-        again, report = run_by_plan(scratch, plan, words, sets_aside=sets_aside)
+        verdict = tracer.opened(rerun.app).verdict
+        again, report = run_by_plan(scratch, plan, words, verdict=verdict)
         with open_store(again.url) as store_again:
             after = RecordTracer(store_again, RowReader(scratch / "indexes"))
             rows = RerunResult(rerun, report, again.app, tracer, after).rows()
@@ -177,9 +178,9 @@ def run_by_plan(
     words: Sequence[str],
     settings: Mapping[str, str] = MappingProxyType({}),
     *,
-    sets_aside: bool = False,
+    verdict: Verdict | None = None,
 ) -> tuple[CapturedRun, RerunReport]:
-    """Run a program by a plan, and read what it met. ``settings``: further ones of its capture.
+    """Run a program by a plan, and read what it met. ``settings``: further ones of its capture; ``verdict``: as `own_environment` has it.
 
     Raises:
         TraceError: it failed, or did what a rerun does not do.
@@ -188,7 +189,7 @@ def run_by_plan(
     plan_file = scratch / "plan.json"
     plan.write(plan_file)
     url = f"sqlite:///{scratch / 'lineage.db'}"
-    environment = own_environment(sets_aside=sets_aside)
+    environment = own_environment(verdict)
     environment |= settings
     environment |= {PLAN_VARIABLE: str(plan_file), "LINEAGE_SPOOL": str(scratch / "spool")}
     # What the program prints is no part of the answer.
@@ -206,13 +207,24 @@ def run_by_plan(
     return CapturedRun(url, list(notes.apps)), report
 
 
-def own_environment(*, sets_aside: bool = False) -> dict[str, str]:
-    """The variables of a rerun: the caller's, without settings of capture. ``sets_aside``: the job went on where functions failed."""
+def own_environment(verdict: Verdict | None = None) -> dict[str, str]:
+    """The variables of a rerun: the caller's, without settings of capture. ``verdict``: on the job; what it failed on and went on, the rerun fails on again.
+
+    Raises:
+        TraceError: the job repaired records by a function that is not named now.
+    """
     environment = {
         name: value for name, value in os.environ.items() if not name.startswith(OWN_SETTINGS)
     }
-    if sets_aside:
-        environment["LINEAGE_QUARANTINE"] = str(SET_ASIDE_MAX)
+    if verdict is not None and (verdict.set_aside or verdict.repaired):
+        environment[QUARANTINE_VARIABLE] = str(SET_ASIDE_MAX)
+    if verdict is not None and verdict.repaired:
+        repair = os.environ.get(REPAIR_VARIABLE)
+        if not repair:
+            raise TraceError(
+                f"the job repaired records that its functions failed on: name its function by {REPAIR_VARIABLE}, as it did"
+            )
+        environment[REPAIR_VARIABLE] = repair
     return environment
 
 

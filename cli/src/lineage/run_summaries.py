@@ -149,12 +149,13 @@ def _summary(summary: dict[str, Any], store: str) -> str:
     lines = [f"lineage: {app}: {state}, {flow_counts}; next: {following}{store}"]
     lines += [f"lineage:   {reason}" for reason in summary["reasons"][:3]]
     lines += [f"lineage:   can't be traced: {refusal.text}" for refusal in verdict.refusals[:3]]
-    set_aside = sum(verdict.set_aside.values())
-    if set_aside:
-        count = "1 record was" if set_aside == 1 else f"{set_aside:,} records were"
-        lines.append(
-            f"lineage:   {count} set aside, as functions failed on them: lineage quarantine {app}{store}"
-        )
+    for done, by_node in (("set aside", verdict.set_aside), ("repaired", verdict.repaired)):
+        records = sum(by_node.values())
+        if records:
+            count = "1 record was" if records == 1 else f"{records:,} records were"
+            lines.append(
+                f"lineage:   {count} {done}, as functions failed on them: lineage quarantine {app}{store}"
+            )
     lines += [f"lineage:   a task died while working on {row}" for row in summary["died_on"]]
     lines += [
         f"lineage:   the rows on which {action['action']} failed: {action['command']}"

@@ -77,8 +77,8 @@ def step_through(
                 CONDITION_VARIABLE: breakpoint.when,
                 MARK_VARIABLE: mark,
             }
-        sets_aside = bool(tracer.opened(rerun.app).verdict.set_aside)
-        again, report = run_by_plan(scratch, plan, words, detail, sets_aside=sets_aside)
+        verdict = tracer.opened(rerun.app).verdict
+        again, report = run_by_plan(scratch, plan, words, detail, verdict=verdict)
         with open_store(again.url) as store_again:
             after = RecordTracer(store_again, RowReader(scratch / "indexes"))
             result = RerunResult(rerun, report, again.app, tracer, after)

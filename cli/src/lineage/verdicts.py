@@ -119,6 +119,9 @@ def _limits(verdict: Verdict) -> Iterator[str]:
     for node, records in verdict.set_aside.items():
         count = "1 record was" if records == 1 else f"{records:,} records were"
         yield f"{count} set aside at node {node}, on which its function failed: lineage quarantine"
+    for node, records in verdict.repaired.items():
+        count = "1 record was" if records == 1 else f"{records:,} records were"
+        yield f"{count} repaired at node {node}, on which its function failed: lineage quarantine"
 
 
 @dataclass(frozen=True, slots=True)

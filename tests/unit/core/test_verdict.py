@@ -116,6 +116,7 @@ def test_all_that_was_expected_is_there() -> None:
         "superset": {},
         "limited": {},
         "set_aside": {},
+        "repaired": {},
         "reasons": [],
         "earlier": [],
         "streams": [],
@@ -132,7 +133,7 @@ NONE = StoreCounts(received=0, unlinked=0, unmatched=0, flows=0)
 def test_what_was_set_aside_counts_once_and_is_no_gap() -> None:
     def aside(partition: int, attempt: int, **records: int) -> Commit:
         parts = tuple(SetAside(node=node[1:], records=count) for node, count in records.items())
-        return commit("9", partition, attempt, 0, set_aside=parts)
+        return commit("9", partition, attempt, 0, set_aside=parts, repaired=parts[:1])
 
     again = (aside(0, 7, _2=3), aside(0, 8, _2=2, _4=1), aside(1, 7, _2=1))
     quarantine = Register(app=APP, node="2:quarantine", kind="sink", op=QUARANTINE)
@@ -140,6 +141,10 @@ def test_what_was_set_aside_counts_once_and_is_no_gap() -> None:
     found = verdict(*WHOLE[:2], quarantine, *again, *WHOLE[2:-1], end)
     assert found.complete
     assert found.set_aside == {"2": 4, "4": 1}
+    assert found.repaired == {"2": 4}
+    older = found.to_json()
+    del older["repaired"]
+    assert Verdict.from_json(older).repaired == {}
     assert Verdict.from_json(found.to_json()) == found
     # What is set aside is no output by itself.
     assert "nothing was captured" in verdict(BEGIN, quarantine, END).reasons

@@ -28,6 +28,7 @@ OTHER_VALUES = {
     "link": ("no", False),
     "checksums": ("no", False),
     "quarantine": ("7", 7),
+    "repair": ("a:b", "a:b"),
     "watch": ("true", True),
     "watch_frames": ("true", True),
     "detailed": ("true", True),

@@ -9,7 +9,7 @@ from typing import Any
 
 from lineage_core.contract.address import parse_space
 from lineage_core.contract.region import Region
-from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.contract.verdict import QUARANTINE, REPAIRED
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
 from lineage_query.answers import Group, Item
 from lineage_query.listing import Listing
@@ -23,7 +23,10 @@ ITEMS_AT_ONCE = 200
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRecord:
-    """A record: ``what`` failed on it (the operator, its call, the error), and the rows of sources that it was made from."""
+    """A record: ``what`` failed on it (the operator, its call, the error), and the rows of sources that it was made from.
+
+    ``is_repaired``: another one was given in its place.
+    """
 
     address: str
     what: str
@@ -31,11 +34,16 @@ class SetAsideRecord:
     exact: bool
     reasons: tuple[str, ...]
 
+    @property
+    def is_repaired(self) -> bool:
+        return self.what.startswith(REPAIRED)
+
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
         return {
             "address": self.address,
-            "what": self.what,
+            "what": self.what.removeprefix(REPAIRED),
+            "repaired": self.is_repaired,
             "exact": self.exact,
             "reasons": list(self.reasons),
             "sources": [group.to_json() for group in self.sources],
@@ -44,7 +52,7 @@ class SetAsideRecord:
 
 @dataclass(frozen=True, slots=True)
 class SetAsideRecords:
-    """``operators``: what set how many records aside. ``records``: each once, though a partition was computed several times.
+    """``operators``: what set how many records aside, ``repaired``: what went on with others. ``records``: each once, though a partition was computed several times.
 
     ``is_cut``: there may be more than the first ones. ``complete``: all lineage of the application was received.
     """
@@ -54,6 +62,7 @@ class SetAsideRecords:
     records: tuple[SetAsideRecord, ...]
     is_cut: bool
     complete: bool
+    repaired: tuple[tuple[str, int], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The JSON shape that tools rely on."""
@@ -61,16 +70,20 @@ class SetAsideRecords:
             "app": self.app,
             "complete": self.complete,
             "operators": [{"operator": what, "records": count} for what, count in self.operators],
+            "repaired": [{"operator": what, "records": count} for what, count in self.repaired],
             "records": [record.to_json() for record in self.records],
             "more": self.is_cut,
         }
 
 
-def operators_of(opened: ApplicationSnapshot) -> tuple[tuple[str, int], ...]:
-    """What set records aside, and how many, as people read it."""
+def operators_of(
+    opened: ApplicationSnapshot, *, repaired: bool = False
+) -> tuple[tuple[str, int], ...]:
+    """What set records aside, or ``repaired`` some, and how many, as people read it."""
     nodes = {node.node: node for node in opened.nodes}
     counts: list[tuple[str, int]] = []
-    for name, count in opened.verdict.set_aside.items():
+    verdict = opened.verdict
+    for name, count in (verdict.repaired if repaired else verdict.set_aside).items():
         node = nodes.get(name)
         site = f" at {node.call_site}" if node is not None and node.call_site else ""
         counts.append((f"{name if node is None else node.name or node.op}{site}", count))
@@ -113,7 +126,12 @@ def set_aside_records(tracer: RecordTracer, app: str, limit: int, rows: int) -> 
             SetAsideRecord(item.address, what, answer.groups, answer.exact, answer.reasons),
         )
     return SetAsideRecords(
-        app, operators_of(opened), tuple(records.values()), is_cut, opened.verdict.complete
+        app=app,
+        operators=operators_of(opened),
+        records=tuple(records.values()),
+        is_cut=is_cut,
+        complete=opened.verdict.complete,
+        repaired=operators_of(opened, repaired=True),
     )
 
 

@@ -75,6 +75,11 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
         description="records of one task (of DataFrames: of one function in a task) that are set aside, with their lineage, where a function fails on them; "
         "the next failure ends the task as ever; 0 sets none aside",
     )
+    repair: str = Field(
+        "",
+        description="module:function that gets a record of an RDD on which a function fails, and the error, and gives the record to be tried in its place, or None "
+        "for none; with quarantine, whose bound counts these records, too",
+    )
 
     watch: bool = Field(
         False,

@@ -369,6 +369,9 @@ class VerdictModel(FrozenModel):
     set_aside: dict[str, int] = Field(
         description="records that functions failed on and that were set aside, by node"
     )
+    repaired: dict[str, int] = Field(
+        description="records that functions failed on and that others were given in the place of, by node"
+    )
     reasons: list[str] = Field(description="why the lineage is incomplete")
     earlier: list[str] = Field(
         description="applications that the same run of the program captured before"

@@ -209,7 +209,7 @@ class Limited(_Record):
 
 
 class SetAside(_Record):
-    """Of ``records`` records the function of ``node`` failed; they were set aside instead of ending the job."""
+    """Of ``records`` records the function of ``node`` failed; they were set aside, or others were given in their place, instead of ending the job."""
 
     node: Name
     records: Natural
@@ -227,7 +227,7 @@ class Commit(_Message):
     ``collisions``: keys that share their position with another key.
     ``spooled``: how many of the blocks could not be sent and wait in ``file`` (HOST:PATH) until they
     are, and ``spooled_reason`` why. ``limited``: where rules limit capture to some records.
-    ``set_aside``: records that functions failed on, which the attempt went on without.
+    ``set_aside``: records that functions failed on, which the attempt went on without; ``repaired``: with others in their place.
     ``stage``: Spark's stage that the task was of; None: not known, as of older senders and other engines.
     """
 
@@ -254,6 +254,7 @@ class Commit(_Message):
     spooled_reason: Text = ""
     limited: tuple[Limited, ...] = ()
     set_aside: tuple[SetAside, ...] = ()
+    repaired: tuple[SetAside, ...] = ()
     stage: Natural | None = None
 
 

@@ -7,7 +7,7 @@ in. Lineage that is not known to be complete is not reported as complete. Which 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -21,13 +21,16 @@ from lineage_core.contract.message import (
     Job,
     Message,
     Register,
+    SetAside,
     Unknown,
 )
 from lineage_core.contract.reasons import listed_reasons
 from lineage_core.contract.stream_progress import StreamProgress, StreamRuns
 
 QUARANTINE = "quarantine"
-"""The operator of the sink whose items are the records that were set aside."""
+"""The operator of the sink whose items are the records that were set aside, or repaired."""
+REPAIRED = "repaired, "
+"""How the text of such an item begins where another record was given in the place of the one that a function failed on."""
 ARRAY = "array"
 """The operator of the nodes, of kind ``unknown``, that are recorded arrays."""
 ABANDONED_AFTER_S = 60.0
@@ -108,7 +111,7 @@ class Verdict:
 
     ``limited``: by node where rules of the user limit capture, how many records it saw and how many
     of them have lineage. ``set_aside``: by node, on how many records its function failed, which the job went on without:
-    they have lineage, and its outputs lack what they would have given. ``status``: running, ok, failed, abandoned or damaged.
+    they have lineage, and its outputs lack what they would have given. ``repaired``: likewise, where a function of the user gave others in their place. ``status``: running, ok, failed, abandoned or damaged.
     ``superset``: reasons by node; an inexact node does not make the lineage incomplete: it names more than what was used, never less. ``final``: no
     more is on its way: the application ended and all that it sent is stored, or it was abandoned.
     Late deliveries and replayed dead letters may still change it. ``earlier``: applications that the same run of
@@ -140,6 +143,7 @@ class Verdict:
     unchecked: int = 0
     earlier: tuple[str, ...] = ()
     set_aside: Mapping[str, int] = field(default_factory=dict)
+    repaired: Mapping[str, int] = field(default_factory=dict)
     streams: tuple[StreamProgress, ...] = ()
 
     @property
@@ -190,6 +194,7 @@ class Verdict:
                 for node, (seen, captured) in self.limited.items()
             },
             "set_aside": dict(self.set_aside),
+            "repaired": dict(self.repaired),
             "reasons": list(self.reasons),
             "earlier": list(self.earlier),
             "streams": [asdict(stream) for stream in self.streams],
@@ -235,6 +240,7 @@ class Verdict:
             unchecked=fields.get("unchecked", 0),
             earlier=tuple(fields.get("earlier", ())),
             set_aside=dict(fields.get("set_aside", {})),
+            repaired=dict(fields.get("repaired", {})),
             streams=tuple(StreamProgress(**stream) for stream in fields.get("streams", ())),
         )
 
@@ -287,7 +293,8 @@ def judge(messages: Iterable[Message], counts: StoreCounts, *, now: float) -> Ve
         answerable=None if facts.recipes_promised or counts.recipes else True,
         unchecked=len(counts.recipes),
         earlier=() if facts.begin is None else facts.begin.earlier,
-        set_aside=facts.set_aside(),
+        set_aside=facts.largest_counts(lambda commit: commit.set_aside),
+        repaired=facts.largest_counts(lambda commit: commit.repaired),
         streams=facts.streams.progress(
             counts.recipes,
             # What was lost on the way may have been of a batch.
@@ -531,11 +538,11 @@ class _Facts:
                 counts_by_node[part.node] = (seen + part.seen, captured + part.captured)
         return counts_by_node
 
-    def set_aside(self) -> dict[str, int]:
+    def largest_counts(self, parts_of: Callable[[Commit], Iterable[SetAside]]) -> dict[str, int]:
         """Records by node. A partition that was computed several times counts once, by its largest number."""
         largest: dict[tuple[str, int], int] = {}
         for commit in self.commits.values():
-            for part in commit.set_aside:
+            for part in parts_of(commit):
                 place = (part.node, commit.partition)
                 largest[place] = max(part.records, largest.get(place, 0))
         counts_by_node: dict[str, int] = {}

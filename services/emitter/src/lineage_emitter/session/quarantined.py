@@ -6,6 +6,8 @@ import threading
 from typing import TYPE_CHECKING, Any
 
 from lineage_emitter import scope
+from lineage_emitter.errors import SettingsError
+from lineage_emitter.session.hooks import load_hook
 from lineage_emitter.worker.by_record import ByRecord
 from lineage_emitter.worker.quarantine import OrSetAside, QuarantineRule, quarantine_of
 
@@ -15,14 +17,29 @@ if TYPE_CHECKING:
     from lineage_emitter.worker.commits import Marker
 
 
-class Quarantined:
-    """Of one application. ``settings``: whether records are set aside, and how many. Thread-safe."""
+def quarantine_rule(settings: Settings) -> QuarantineRule:
+    """Whether records are set aside, or repaired, and how many.
 
-    def __init__(self, nodes: Nodes, settings: Settings) -> None:
-        self._nodes = nodes
-        self._rule = QuarantineRule(
-            settings.quarantine, says_errors=settings.values and not settings.redact
+    Raises:
+        SettingsError: what repairs them can't be loaded, or nothing says how many.
+    """
+    if settings.repair and not settings.quarantine:
+        raise SettingsError(
+            "LINEAGE_REPAIR needs LINEAGE_QUARANTINE, which says how many records of a task may be repaired"
         )
+    return QuarantineRule(
+        settings.quarantine,
+        says_errors=settings.values and not settings.redact,
+        repair=load_hook(settings.repair, "repair") if settings.repair else None,
+    )
+
+
+class Quarantined:
+    """Of one application. Thread-safe."""
+
+    def __init__(self, nodes: Nodes, rule: QuarantineRule) -> None:
+        self._nodes = nodes
+        self._rule = rule
         self._call_sites: dict[str, str] = {}
         """Of operators that have no sink yet."""
         self._lock = threading.Lock()
@@ -41,7 +58,7 @@ class Quarantined:
 
     def record_commit(self, marker: Marker) -> None:
         """A task has ended: what it set aside gets its sinks."""
-        for part in marker["set_aside"]:
+        for part in (*marker["set_aside"], *marker["repaired"]):
             with self._lock:
                 site = self._call_sites.pop(part["node"], None)
             if site is not None:

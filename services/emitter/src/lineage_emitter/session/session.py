@@ -36,7 +36,7 @@ from lineage_emitter.session.jobs import Jobs
 from lineage_emitter.session.lazy_sinks import LazySinks
 from lineage_emitter.session.nodes import Nodes
 from lineage_emitter.session.problems import LINKING, Problems
-from lineage_emitter.session.quarantined import Quarantined
+from lineage_emitter.session.quarantined import Quarantined, quarantine_rule
 from lineage_emitter.session.rules import Details
 from lineage_emitter.session.spark_writes import REASON as NOT_RECORDED
 from lineage_emitter.session.spark_writes import SparkWrites
@@ -51,6 +51,7 @@ if TYPE_CHECKING:
     from pyspark import SparkContext
 
     from lineage_emitter.session.streams import Streams
+    from lineage_emitter.worker.quarantine import QuarantineRule
 
 logger = logging.getLogger(__name__)
 COUNTING = "count what Spark writes"
@@ -82,7 +83,14 @@ class Session:
     (recipes of DataFrames), ``streams``, ``executors`` and ``problems``.
     """
 
-    def __init__(self, sc: SparkContext, settings: Settings, app: str, details: Details) -> None:
+    def __init__(
+        self,
+        sc: SparkContext,
+        settings: Settings,
+        app: str,
+        details: Details,
+        quarantine: QuarantineRule,
+    ) -> None:
         self.sc = sc
         self.settings = settings
         self.app = app
@@ -110,7 +118,7 @@ class Session:
         self.watched = Watched(settings, self.app, folder, sc.master or "local")
         details.watched = self.watched
         self.nodes = Nodes(self.api, self.problems, settings, details)
-        self.quarantine = Quarantined(self.nodes, settings)
+        self.quarantine = Quarantined(self.nodes, quarantine)
         self.set_aside = SetAsideCalls(sc, settings)
         self.watched_rows = WatchedRows(sc, settings, self.watched.folder)
         self.commits = CommitThread(
@@ -260,7 +268,7 @@ def capture_session(sc: SparkContext, **arguments: Any) -> Session | None:
             note_uncaptured("capture is switched off (LINEAGE_ENABLED, spark.lineage.enabled)")
             return None
         _check_spark(sc.version)
-        details = Details(settings)
+        details, quarantine = Details(settings), quarantine_rule(settings)
         if "PYSPARK_PYTHON" not in os.environ and not sc._conf.contains("spark.pyspark.python"):
             sc.pythonExec = sys.executable
         count_next(sc)
@@ -271,7 +279,7 @@ def capture_session(sc: SparkContext, **arguments: Any) -> Session | None:
             elif app.startswith("local-"):
                 # Named by the millisecond, and no folder shows whether another driver has the name.
                 app = f"{app}-{uuid.uuid4().hex[:8]}"
-            session = Session(sc, settings, app, details)
+            session = Session(sc, settings, app, details, quarantine)
         except CaptureFailedError:
             raise
         except Exception as problem:

@@ -1,4 +1,4 @@
-"""Quarantine: records that a function failed on are set aside with their lineage, and the task goes on without them.
+"""Quarantine: records that a function failed on are set aside with their lineage, and the task goes on without them, or with others in their place.
 
 Each is an item of a sink of its operator, made from what the record was made from; its text says what failed, and of what.
 Off unless the user allows it, up to a number of records a task: the next failure ends the task as it does without.
@@ -6,14 +6,14 @@ Off unless the user allows it, up to a number of records a task: the next failur
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
-from lineage_core.contract.verdict import QUARANTINE
+from lineage_core.contract.verdict import QUARANTINE, REPAIRED
 from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.by_record import ByRecord, stop_iteration_error
@@ -37,10 +37,14 @@ def quarantine_of(node: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class QuarantineRule:
-    """``records_max``: in one run of a segment. ``says_errors``: with what errors say, not their types alone."""
+    """``records_max``: in one run of a segment. ``says_errors``: with what errors say, not their types alone.
+
+    ``repair``: gets a record and the error, and gives the record to be tried in its place; None: none.
+    """
 
     records_max: int
     says_errors: bool
+    repair: Callable[[Any, Exception], Any] | None = None
 
 
 class OrSetAside:
@@ -68,10 +72,27 @@ class OrSetAside:
             except StopIteration as stop:
                 raise stop_iteration_error(stop) from stop
             except Exception as problem:
-                if not quarantine.takes(problem):
+                repaired = self._repaired(record, problem)
+                if not quarantine.takes(problem, is_repaired=repaired is not None):
                     raise
-            else:
-                yield from outputs
+                if repaired is None:
+                    continue
+                outputs = repaired
+            yield from outputs
+
+    def _repaired(self, record: Any, problem: Exception) -> Sequence[Any] | None:
+        """What the function makes of the record that is given in the place of one that it failed on; None: the record is set aside."""
+        repair = self.rule.repair
+        if repair is None:
+            return None
+        try:
+            other = repair(record, problem)
+            return None if other is None else self.by_record.outputs(other)
+        except Exception as failure:
+            # StopIteration, too: nothing ends the data here.
+            note = f"lineage: the repair of the record failed: {in_words(failure, ERROR_CHARS_MAX)}"
+            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
+            return None
 
 
 class Quarantine:
@@ -91,17 +112,19 @@ class Quarantine:
         self._texts: list[str] = []
         segment.on_flush(self.flush)
 
-    def takes(self, problem: Exception) -> bool:
-        """Set the record aside that is being worked on; False: its failure ends the task.
+    def takes(self, problem: Exception, *, is_repaired: bool) -> bool:
+        """Set the record aside that is being worked on, or note that it was repaired; False: its failure ends the task.
 
         A record whose lineage can't be recorded would be lost.
         """
         segment, operator = self._segment, self._operator
-        rule, count = operator.rule, sum(segment.set_aside.values())
+        rule = operator.rule
+        count = sum(segment.set_aside.values()) + sum(segment.repaired.values())
         if segment.failed:
             return False
         if count >= rule.records_max:
-            note = f"lineage: the task had set aside {count:,} records, as many as LINEAGE_QUARANTINE allows"
+            done = "set aside" if rule.repair is None else "set aside or repaired"
+            note = f"lineage: the task had {done} {count:,} records, as many as LINEAGE_QUARANTINE allows"
             problem.__notes__ = [*getattr(problem, "__notes__", []), note]
             return False
         try:
@@ -112,8 +135,9 @@ class Quarantine:
         error = in_words(problem, ERROR_CHARS_MAX) if rule.says_errors else type(problem).__name__
         self._runs.append(runs)
         self._is_superset.append(self._numbering.opaque)
-        self._texts.append(f"{operator.name}: {error}")
-        segment.set_aside[operator.node] = segment.set_aside.get(operator.node, 0) + 1
+        self._texts.append(f"{REPAIRED * is_repaired}{operator.name}: {error}")
+        counts = segment.repaired if is_repaired else segment.set_aside
+        counts[operator.node] = counts.get(operator.node, 0) + 1
         return True
 
     def flush(self) -> None:

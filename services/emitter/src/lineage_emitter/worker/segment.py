@@ -241,6 +241,8 @@ class Segment:
         """By node: records seen, and captured, where rules limit capture."""
         self.set_aside: dict[str, int] = {}
         """By node: records that its function failed on, and that were set aside."""
+        self.repaired: dict[str, int] = {}
+        """By node: records that its function failed on, and that others stand in the place of."""
         self.batches = 0
         """Batches that its reader has started, where it counts them."""
         self.stored_rows: RunRows | None = None
@@ -423,6 +425,9 @@ class Segment:
             ],
             "set_aside": [
                 {"node": node, "records": records} for node, records in self.set_aside.items()
+            ],
+            "repaired": [
+                {"node": node, "records": records} for node, records in self.repaired.items()
             ],
         }
 

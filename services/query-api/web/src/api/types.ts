@@ -146,6 +146,7 @@ export interface Completeness {
   unknown?: string[];
   superset?: Record<string, string[]>;
   set_aside?: Record<string, number>;
+  repaired?: Record<string, number>;
   streams?: StreamProgress[];
   [key: string]: unknown;
 }

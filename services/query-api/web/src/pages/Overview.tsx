@@ -84,7 +84,20 @@ function VerdictDetails({ detail, onSelect }: Props) {
         </div>
       )}
       <Refusals refusals={detail.refusals} />
-      <SetAside app={detail.app} records={data?.set_aside ?? {}} onSelect={onSelect} />
+      <SetAside
+        app={detail.app}
+        title="Set aside"
+        what="Functions failed on records, and the job went on without these:"
+        records={data?.set_aside ?? {}}
+        onSelect={onSelect}
+      />
+      <SetAside
+        app={detail.app}
+        title="Repaired"
+        what="Functions failed on records, and the job went on with others in their place:"
+        records={data?.repaired ?? {}}
+        onSelect={onSelect}
+      />
       <Streams runs={data?.streams ?? []} />
       {detail.unknown_parts.length > 0 && (
         <>
@@ -135,9 +148,14 @@ function Refusals({ refusals }: { refusals: Refusal[] }) {
 /** Records that functions failed on and that the job went on without, by the node that holds them. */
 function SetAside({
   app,
+  title,
+  what,
   records,
   onSelect,
-}: { app: string; records: Record<string, number> } & Pick<Props, 'onSelect'>) {
+}: { app: string; title: string; what: string; records: Record<string, number> } & Pick<
+  Props,
+  'onSelect'
+>) {
   const { data } = useQuery({
     ...graphQuery(app, false),
     enabled: Object.keys(records).length > 0,
@@ -151,8 +169,8 @@ function SetAside({
   });
   return (
     <div className="notice notice-warn">
-      <p className="notice-title">Set aside</p>
-      <p>Functions failed on records, and the job went on without these:</p>
+      <p className="notice-title">{title}</p>
+      <p>{what}</p>
       <ul className="ends">
         {holders.map(({ node, number, own }) => (
           <li key={node}>
