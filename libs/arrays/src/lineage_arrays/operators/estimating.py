@@ -35,6 +35,8 @@ READ_S = 5e-5
 """Of any lookup, whatever it finds."""
 CALL_S = 2e-5
 """Of a call of an operator's function for one cell, as long as none was timed."""
+MET_S = 1.5e-5
+"""Of each payload that is opened, beside the call of the operator's function: to find the cells that it is of among those of the question."""
 CELL_S = 3e-8
 """Of a cell that a vectorised lookup meets, or a scan passes."""
 SORTED_CELL_S = 1.5e-7
@@ -125,7 +127,7 @@ class Estimator:
         if has_own(self.operator, "mapping_p"):
             return READ_S + min(len(way.payloads), met) * CALL_S + met * CELL_S
         call_s = CALL_S if met < TIMED_FROM else self._payload_s(way)
-        return READ_S + outputs * SORTED_CELL_S + met * call_s
+        return READ_S + outputs * SORTED_CELL_S + met * (call_s + MET_S)
 
     def _payload_s(self, way: PayloadStore) -> float:
         outputs, count = way.outputs, len(way.payloads)
