@@ -34,12 +34,12 @@ def begin(name: str) -> LineageContext:
     return lc
 
 
-def write(name: str, *, named_by_rows: bool = False, **options: str) -> None:
+def write(name: str, acks: str = "all", *, named_by_rows: bool = False) -> None:
     """A job that writes the lines of a file of its own."""
     (home / f"{name}.csv").write_text("".join(f"{name} {number}\n" for number in range(3)))
     with begin(name):
         lines = spark.read.schema("value string").csv(str(home / f"{name}.csv"))
-        of_kafka = {**REACHED, "topic": TOPIC, **options}
+        of_kafka = {**REACHED, "topic": TOPIC, "kafka.acks": acks}
         if named_by_rows:
             lines = lines.selectExpr("value", f"'{of_kafka.pop('topic')}' AS topic")
         lines.write.format("kafka").options(**of_kafka).save()
@@ -83,7 +83,7 @@ ends = {str(number): 0 for number in range(2)}
 for _, number, offset in rows_of(topic()):
     ends[str(number)] = max(ends[str(number)], offset + 1)
 write("writer2")
-write("hasty", **{"kafka.acks": "1"})
+write("hasty", acks="1")
 write("rows", named_by_rows=True)
 read("second", lambda: topic(startingOffsets=json.dumps({TOPIC: ends})))
 cached = topic().cache()
