@@ -397,7 +397,8 @@ def test_what_is_not_traced_is_named(tmp_path: Path) -> None:
     assert len(streams) == len(verdict["streams"]) == 6
     ended = streams[running["query"]]
     assert (ended["state"], ended["complete_to"]) == ("lost", 3)
-    assert {run["complete_to"] for run in streams.values() if run is not ended} == {-1, None}
+    # Batches of a limit are traced.
+    assert {run["complete_to"] for run in streams.values() if run is not ended} == {-1, 2, None}
     reasons = json.dumps(verdict)
     for expected in (
         "Aggregate: it may hold rows of earlier batches as its state",
