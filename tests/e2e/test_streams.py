@@ -145,7 +145,7 @@ RESTARTED = (
     BEGIN
     + """
 large = 2 if os.path.exists("other") else 1
-rows = orders.where(f"amount > {large}").coalesce(1)
+rows = orders.where(f"amount >= {large}").coalesce(1)
 run(rows.writeStream.format("json").option("path", "out"), "rows")
 others = read.option("maxFilesPerTrigger", 1).csv("in").selectExpr("city AS name", "amount AS much")
 pairs = orders.join(others, F.expr("city = name")).coalesce(1)
@@ -475,8 +475,11 @@ def test_runs_of_one_plan_are_one_for_traces(tmp_path: Path, case: str) -> None:
     (folder / "in/d.csv").write_text("city,amount\nRome,9.0\nLima,7.0\n")
     done = run_captured(folder, "job.py")
     assert done.returncode == 0, done.stderr
-    again = [recipe for recipe in recipes(folder) if recipe.batch and recipe.batch.number == 2]
-    rows = again[0]
+    (rows,) = [
+        recipe
+        for recipe in recipes(folder)
+        if recipe.batch and recipe.batch.number == 2 and recipe.output.path == f"file:{folder}/out"
+    ]
     (path,) = [Path(file.path.removeprefix("file:")) for file in rows.output.files]
     if case == "of another program":
         assert rows.opaque() == [f"Batch: {OTHER_RUN}"]
