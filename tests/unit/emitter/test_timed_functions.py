@@ -7,6 +7,7 @@ import decimal
 import json
 import math
 import pickle
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -21,7 +22,15 @@ from pyspark.sql.types import IntegerType
 
 from lineage_emitter.worker import timed_function, watch_conditions
 from lineage_emitter.worker.latency import SLOW_MIN_S, Tally
-from lineage_emitter.worker.timed_function import AMBIGUOUS, Calls, Facts, TimedFunction, timed
+from lineage_emitter.worker.timed_function import (
+    AMBIGUOUS,
+    AS_LEFT,
+    IN_THREADS,
+    Calls,
+    Facts,
+    TimedFunction,
+    timed,
+)
 from lineage_query.rows.places import parse_valued
 from lineage_query.watching.reports import Report, Reports
 from lineage_store.watch_folder import (
@@ -197,6 +206,77 @@ def test_reports_are_bounded_and_the_others_counted(tmp_path: Path, clock: Clock
     assert [line["text"] for line in of_slow] == ["half(0)", "half(1)"]
     (end,) = sent(accumulated)
     assert end["lines"] == [{"beyond": 3, "failed": 0, "tested": 0}]
+
+
+def test_a_task_whose_calls_were_not_all_counted_is_none_of_all_its_calls(
+    tmp_path: Path, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(number: int) -> None:
+        clock.now_s += 1.0
+
+    def fail(_: Path) -> list[Path]:
+        raise OSError
+
+    accumulated = Accumulator()
+    with watched(tmp_path, WatchRequest("f3", latency=True)) as (folder, _):
+        function = TimedFunction(work, Calls(facts_of(folder), accumulated))
+        function(1)
+        with monkeypatch.context() as patch:
+            patch.setattr(watch_conditions, "held_conditions", fail)
+            for number in range(4):
+                function(number)
+        for number in range(4):
+            function(number)
+    (total, *_) = sent(accumulated)[0]["lines"]
+    assert 0 < total["records"] < 9
+    assert not total["is_whole"]
+
+
+def test_a_watch_is_told_that_calls_in_threads_are_not_timed(tmp_path: Path, clock: Clock) -> None:
+    def work(number: int) -> None:
+        clock.now_s += 1.0
+
+    def call(count: int) -> None:
+        for number in range(count):
+            thread = threading.Thread(target=function, args=(number,))
+            thread.start()
+            thread.join()
+
+    timed_request = WatchRequest("f3", slower_than_s=BOUND_S)
+    accumulated = Accumulator()
+    requests = (timed_request, WatchRequest("job.py:8", "v > 1"))
+    with watched(tmp_path, *requests) as (folder, (first, of_site)):
+        function = TimedFunction(work, Calls(facts_of(folder), accumulated))
+        call(3)
+        later = WatchingFile(folder, "00000007", timed_request)
+        call(9)
+        told = [[line["problem"] for line in reported(file)] for file in (first, later, of_site)]
+        later.close()
+    # What counts rows of the line's output has nothing to do with calls.
+    assert told == [[IN_THREADS], [IN_THREADS], []]
+
+
+def test_what_a_call_changed_is_not_shown_as_its_arguments(tmp_path: Path, clock: Clock) -> None:
+    def work(cells: list[int], by: int) -> None:
+        clock.now_s += BOUND_S
+        cells.clear()
+
+    with watched(tmp_path, WatchRequest("f3", slower_than_s=BOUND_S)) as (folder, (file,)):
+        facts = facts_of(folder, ["c", "b"], ["array<int>", "int"], unnamed="an array")
+        TimedFunction(work, Calls(facts, Accumulator()))([1, 2], 3)
+        (line,) = reported(file)
+    assert line["text"] == f"half([], 3{AS_LEFT})"
+
+
+def test_profilers_see_the_function_s_own_code(tmp_path: Path) -> None:
+    def work(number: int) -> int:
+        """Work."""
+        return number
+
+    function: Any = TimedFunction(work, Calls(facts_of(tmp_path), Accumulator()))
+    assert function.__code__ is work.__code__
+    assert function.__name__ == "work"
+    assert not hasattr(TimedFunction(abs, Calls(facts_of(tmp_path), Accumulator())), "__code__")
 
 
 def test_batches_are_timed_as_such(tmp_path: Path, clock: Clock) -> None:

@@ -7,6 +7,8 @@ took together comes with the accumulators of the task, when it has ended.
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import json
 import math
 import threading
@@ -35,6 +37,19 @@ PLACE_MAX = 2_000
 """Characters of the values that name the rows of a call."""
 NOT_TESTED = "calls of a Python function are watched for their time alone: --slower-than, --latency"
 IN_THREADS = "calls can't be timed here: they come in several threads"
+FIXED = (
+    bool,
+    int,
+    float,
+    str,
+    bytes,
+    decimal.Decimal,
+    datetime.date,
+    datetime.timedelta,
+    type(None),
+)
+"""Types of values that no function can change."""
+AS_LEFT = ", as the call left them"
 AMBIGUOUS = "NULL and NaN may reach the function as the same value"
 
 
@@ -90,6 +105,12 @@ class TimedFunction:
         self._left = 0
         """Calls until it is looked who watches."""
 
+    def __getattr__(self, name: str) -> Any:
+        """What Spark's profilers look at is the function's own."""
+        if name == "_function":
+            raise AttributeError(name)
+        return getattr(self._function, name)
+
     def __call__(self, *values: Any, **named: Any) -> Any:
         if self._left <= 0:
             self._left = self._calls.poll()
@@ -120,6 +141,8 @@ class Calls:
         self._portion = 1
         self._polled_s = time.monotonic()
         self._is_begun = self._is_refused = False
+        self._refused = set[str]()
+        """Watches that have been told so."""
         self.are_timed = False
         """Whether somebody wants to know."""
 
@@ -138,16 +161,21 @@ class Calls:
     def _take_up(self, watches: Sequence[Watch]) -> None:
         if not watches and not self.are_timed:
             return
-        self._bounds, self._active = [], []
+        before, self._bounds, self._active = self._active, [], []
         for watch in watches:
             request = watch.request
-            if request.slower_than_s is not None:
+            if request.is_timed and self._is_refused:
+                self._refuse(watch)
+            elif request.slower_than_s is not None:
                 self._bounds.append((request.slower_than_s, self._hits_of(watch)))
             elif request.latency:
                 self._active.append(self._tally_of(watch))
             elif request.node != self._facts.node.call_site and watch.name not in self._hits:
                 self._write(self._hits_of(watch), {"problem": NOT_TESTED})
-        self.are_timed = bool(self._bounds or self._active) and not self._is_refused
+        self.are_timed = bool(self._bounds or self._active)
+        for tally in before:
+            # It may count again, as where the folder could not be read for a while.
+            tally.sees_first &= any(tally is other for other in self._active)
 
     def _hits_of(self, watch: Watch) -> Hits:
         if watch.name not in self._hits:
@@ -191,7 +219,8 @@ class Calls:
         """A call has ended."""
         with suppress(Exception):
             if threading.get_ident() != self._thread:
-                self._refuse()
+                self._is_refused = True
+                self._take_up(self._conditions.of(self._facts.node))
                 return
             for bound_s, hits in self._bounds:
                 if seconds >= bound_s:
@@ -200,9 +229,9 @@ class Calls:
             for tally in self._active:
                 tally.add((values, named), seconds, rows)
 
-    def _refuse(self) -> None:
-        self._is_refused, self.are_timed = True, False
-        for watch in self._conditions.of(self._facts.node):
+    def _refuse(self, watch: Watch) -> None:
+        if watch.name not in self._refused:
+            self._refused.add(watch.name)
             self._write(self._hits_of(watch), {"problem": IN_THREADS})
 
     def _report(self, hits: Hits, call: Any, seconds: float) -> None:
@@ -261,6 +290,8 @@ class Calls:
         if facts.of_rows:
             given = [*map(self._encode, values)]
             given += [f"{name}={self._encode(value)}" for name, value in named.items()]
+            if not all(isinstance(value, FIXED) for value in (*values, *named.values())):
+                given[-1] += AS_LEFT
         else:
             given = [f"a batch of {len(next(iter((*values, *named.values())))):,} rows"]
         text = f"{facts.node.name}({', '.join(given)})"
