@@ -5,8 +5,9 @@ from __future__ import annotations
 import base64
 import time
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.serializers import CPickleSerializer
@@ -23,7 +24,7 @@ from lineage_query.watching.latency import TaskReads, TaskTime
 from lineage_query.watching.reports import Report, Reports
 from lineage_store.recipes import read_recipe
 from lineage_store.url import open_store
-from lineage_store.watch_folder import WatchRequest, watchable_nodes
+from lineage_store.watch_folder import WatchRequest, unwatched_nodes, watchable_nodes
 from tests.e2e.test_watch import wait_for
 from tests.e2e.test_watched_rows import watch_folder, watched
 from tests.support.job_runs import STORE, ask, judged
@@ -159,6 +160,40 @@ def test_tasks_and_calls_are_timed_and_name_what_they_read(
     assert judged(tmp_path, app).complete
     check_recipe(tmp_path, app)
     check_sources(tmp_path, source, slow)
+
+
+@pytest.mark.usefixtures("one_file_a_task")
+def test_what_is_not_known_of_tasks_and_functions_is_not_said(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    source = tmp_path / "in"
+    write_files(source)
+
+    def kept(batches: Iterable[Any]) -> Iterator[Any]:
+        yield from batches
+
+    read = spark.read.schema("k string, v int").csv(str(source))
+    with capture(watch_frames=True) as lc:
+        folder = watch_folder(lc)
+        with watched(folder, [WatchRequest("project", latency=True)]) as (reports,):
+            # Which partitions are put together where there are as many as before depends on where they lie.
+            read.selectExpr("v + 1 AS w").coalesce(2 * FILES).collect()
+            read.selectExpr("v + 2 AS w").collect()
+            read.mapInPandas(kept, "k string, v int").collect()
+            events: list[object] = []
+
+            def all_told() -> bool:
+                events.extend(reports.read())
+                return len(stages_of(reports)) == 2 * FILES and len(reports.reads) >= FILES
+
+            wait_for(all_told, "times")
+        slow, must = WatchRequest("udf", slower_than_s=BOUND_S), WatchRequest("udf", "v > 1")
+        missed = [node.label for node in unwatched_nodes(folder) if node.fits(slow)]
+        assert not [node for node in unwatched_nodes(folder) if node.fits(must)]
+    assert missed == ["Python functions (MapInPandas)"]
+    assert {read.label for read in reports.reads.values()} == {
+        task.label for task in stages_of(reports) if "Coalesce" not in task.label
+    }
 
 
 def check_tasks(reports: Reports, reads: Sequence[TaskReads], source: Path) -> None:

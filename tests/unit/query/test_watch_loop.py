@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections import Counter
 from collections.abc import Sequence
@@ -164,6 +165,33 @@ def test_tasks_of_an_action_are_timed_whatever_its_plan_is(tmp_path: Path, laten
         with open(job.folder / NODES, "a", encoding="utf-8") as nodes:
             nodes.write('["", "the rows", "", "job.py:4", "a limit"]\n')
         assert has_operator(job.folder, request) is latency
+
+
+HALVED = ("Python functions (MapInPandas)", "udf", "job.py:3", "they are over iterators")
+LIMITED = ("project", "project", "job.py:3", "a limit stands above")
+
+
+@pytest.mark.parametrize(
+    ("request_of_line", "missed"),
+    [
+        (WatchRequest("job.py:3", slower_than_s=0.5), HALVED),
+        (WatchRequest("udf", slower_than_s=0.5), HALVED),
+        (WatchRequest("job.py:3", "v > 1", must=True), LIMITED),
+        (WatchRequest("job.py:9", slower_than_s=0.5), None),
+    ],
+)
+def test_functions_that_are_not_timed_are_named(
+    tmp_path: Path, request_of_line: WatchRequest, missed: tuple[str, ...] | None
+) -> None:
+    watched = Watched(tmp_path, request_of_line, [NODE])
+    with open(watched.job.folder / NODES, "a", encoding="utf-8") as nodes:
+        for facts in (HALVED, LIMITED):
+            nodes.write(json.dumps(["", *facts]) + "\n")
+    watched.job.close()
+    told = [*watched.loop.rest()]
+    watched.close()
+    expected = [] if missed is None else [f"{missed[0]} can't be watched: {missed[3]}"]
+    assert told == expected
 
 
 @pytest.mark.parametrize(

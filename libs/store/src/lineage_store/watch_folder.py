@@ -40,6 +40,8 @@ SLOWEST_MAX = 5
 LINE_BYTES_MAX = 1 << 20
 DOCUMENT_BYTES_MAX = 64 << 10
 LOST = ".lost"
+FUNCTION = "udf"
+"""What Python functions of DataFrames are, of the operators that can be watched."""
 _NAME = re.compile(r"[0-9a-f]{8,64}")
 
 
@@ -88,7 +90,10 @@ class WatchableNode:
 
 @dataclass(frozen=True, slots=True)
 class UnwatchedNodes:
-    """Operators of a plan that can't be watched. ``ops``: what they do. ``call_site``: of the action whose output they are, or nothing."""
+    """Operators of a plan that can't be watched. ``ops``: what they do. ``call_site``: of the action whose output they are, or nothing.
+
+    Of Python functions, which are timed: of the action that calls them.
+    """
 
     label: str
     ops: str
@@ -98,7 +103,9 @@ class UnwatchedNodes:
     def fits(self, request: WatchRequest) -> bool:
         """Whether a request would have been for some of them."""
         names = self.ops.split(",")
-        return request.node in {*names, self.call_site} or "*" in names
+        has_functions = FUNCTION in names or "*" in names
+        is_of_kind = has_functions if request.is_timed else names != [FUNCTION]
+        return is_of_kind and (request.node in {*names, self.call_site} or "*" in names)
 
 
 class WatchedJob:

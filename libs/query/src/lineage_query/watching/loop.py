@@ -116,12 +116,12 @@ class WatchLoop:
     def rest(self) -> Iterator[Event]:
         """What tasks have written since, and what they only counted."""
         yield from self._look()
-        if self.request.must:
+        if self.request.must or self.request.slower_than_s is not None:
             yield from self._unwatched()
         yield from self._reports.summary()
 
     def _unwatched(self) -> Iterator[str]:
-        """What could not be watched of what must fulfil the condition."""
+        """What could not be watched of what must fulfil the condition, or of the calls that are timed."""
         with suppress(FileNotFoundError):
             missed = [node for node in unwatched_nodes(self.job.folder) if node.fits(self.request)]
             self._reports.sees_all &= not missed

@@ -2,7 +2,6 @@ package lineage;
 
 import com.fasterxml.jackson.databind.ObjectMapper;
 import java.util.ArrayList;
-import java.util.Collections;
 import java.util.Arrays;
 import java.util.Comparator;
 import java.util.HashMap;
@@ -12,6 +11,7 @@ import java.util.LinkedHashMap;
 import java.util.LinkedHashSet;
 import java.util.List;
 import java.util.Map;
+import java.util.PriorityQueue;
 import java.util.Properties;
 import java.util.Set;
 import java.util.TreeMap;
@@ -55,7 +55,14 @@ public class TaskTimes extends SparkListener {
   private static final long EVENTS_MS = 10000;
 
   /** Of a stage whose tasks' files are named. */
-  private static final int TASKS_MAX = 20;
+  static final int TASKS_MAX = 20;
+
+  static final Comparator BY_TIME =
+      new Comparator() {
+        public int compare(Object one, Object other) {
+          return Double.compare(seconds(one), seconds(other));
+        }
+      };
 
   private String property;
   private LiveListenerBus bus;
@@ -87,12 +94,14 @@ public class TaskTimes extends SparkListener {
     bus.addToQueue(this, "lineage-times");
   }
 
-  /** Listen no more, once all that happened so far has been heard of. */
+  /** Listen no more, once all that happened so far has been heard of where somebody wants to know. */
   public void end() {
     try {
-      bus.waitUntilEmpty(EVENTS_MS);
+      if (isWanted) {
+        bus.waitUntilEmpty(EVENTS_MS);
+      }
     } catch (TimeoutException late) {
-      lost++;
+      lose();
     }
     bus.removeListener(this);
   }
@@ -108,7 +117,8 @@ public class TaskTimes extends SparkListener {
     final Map facts = new LinkedHashMap();
     final Set rdds = new LinkedHashSet();
     final List parents = new ArrayList();
-    final List tasks = new ArrayList();
+    /** The slowest of them, the fastest first. */
+    final PriorityQueue tasks = new PriorityQueue(TASKS_MAX + 1, BY_TIME);
 
     /** Whether a task reads the partitions with its own number. */
     boolean isStraight = true;
@@ -123,7 +133,8 @@ public class TaskTimes extends SparkListener {
       while (all.hasNext()) {
         RDDInfo rdd = (RDDInfo) all.next();
         rdds.add(Integer.valueOf(rdd.id()));
-        isStraight &= partitions < 0 || rdd.numPartitions() == partitions;
+        // Where Spark puts partitions together by place, as many as before are in another order.
+        isStraight &= (partitions < 0 || rdd.numPartitions() == partitions) && !rdd.name().equals("CoalescedRDD");
         partitions = rdd.numPartitions();
         if (rdd.scope().isDefined()) {
           scopes.put(Integer.valueOf(rdd.id()), ((RDDOperationScope) rdd.scope().get()).name().trim());
@@ -180,8 +191,9 @@ public class TaskTimes extends SparkListener {
     task.put("partition", Integer.valueOf(event.taskInfo().partitionId()));
     task.put("seconds", Double.valueOf(metrics.executorRunTime() / 1000.0));
     task.put("records", Long.valueOf(metrics.inputMetrics().recordsRead() + metrics.shuffleReadMetrics().recordsRead()));
-    if (stage.tasks.size() < KEPT_MAX) {
-      stage.tasks.add(task);
+    stage.tasks.add(task);
+    if (stage.tasks.size() > TASKS_MAX) {
+      stage.tasks.poll();
     }
     keep(task);
   }
@@ -299,15 +311,9 @@ public class TaskTimes extends SparkListener {
     if (!stage.isStraight) {
       return;
     }
-    Collections.sort(
-        stage.tasks,
-        new Comparator() {
-          public int compare(Object one, Object other) {
-            return Double.compare(seconds(other), seconds(one));
-          }
-        });
-    for (int i = 0; i < stage.tasks.size() && i < TASKS_MAX; i++) {
-      int partition = ((Integer) ((Map) stage.tasks.get(i)).get("partition")).intValue();
+    Iterator tasks = stage.tasks.iterator();
+    while (tasks.hasNext()) {
+      int partition = ((Integer) ((Map) tasks.next()).get("partition")).intValue();
       Map line = new LinkedHashMap(stage.facts);
       line.put("partition", Integer.valueOf(partition));
       List keys = keysOf(stage, partition, read);
@@ -355,6 +361,10 @@ public class TaskTimes extends SparkListener {
 
   private static double seconds(Object task) {
     return ((Double) ((Map) task).get("seconds")).doubleValue();
+  }
+
+  private synchronized void lose() {
+    lost++;
   }
 
   private void keep(Map line) {

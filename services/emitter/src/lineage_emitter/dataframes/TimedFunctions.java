@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.BatchEvalPython;
@@ -54,6 +55,22 @@ public class TimedFunctions {
   /** Whether a node of a plan calls Python functions of a row, or of batches of rows. */
   public static boolean calls(LogicalPlan plan) {
     return plan instanceof BatchEvalPython || plan instanceof ArrowEvalPython;
+  }
+
+  /** Whether a node calls Python functions that can't be timed. */
+  public static boolean hasUntimed(LogicalPlan plan) {
+    return hasUntimed(plan.expressions().iterator(), calls(plan));
+  }
+
+  private static boolean hasUntimed(scala.collection.Iterator expressions, boolean mayTime) {
+    while (expressions.hasNext()) {
+      Expression expression = (Expression) expressions.next();
+      boolean isTimed = mayTime && expression instanceof PythonUDF && (mayTime((PythonUDF) expression) || isFlag((PythonUDF) expression));
+      if (expression instanceof PythonFuncExpression && !isTimed || hasUntimed(expression.children().iterator(), mayTime)) {
+        return true;
+      }
+    }
+    return false;
   }
 
   /** Whether functions of a node can be timed. */
@@ -134,7 +151,11 @@ public class TimedFunctions {
   /** Whether a function is of a row or of a batch of them, and the program's own: not what says which rows another one did not fail on. */
   private static boolean mayTime(PythonUDF udf) {
     int kind = udf.evalType();
-    return (isOfRows(udf) || kind == PANDAS || kind == ARROW) && !udf.name().startsWith("__lineage_kept:");
+    return (isOfRows(udf) || kind == PANDAS || kind == ARROW) && !isFlag(udf);
+  }
+
+  private static boolean isFlag(PythonUDF udf) {
+    return udf.name().startsWith("__lineage_kept:");
   }
 
   private static boolean isOfRows(PythonUDF udf) {

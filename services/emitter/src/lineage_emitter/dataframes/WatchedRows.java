@@ -211,7 +211,8 @@ public class WatchedRows {
     private static final int OPERATORS_MAX = 200;
     private static final int ACTIONS_MAX = 256;
     private static final int NODES_BYTES_MAX = 4 << 20;
-    private static final String ALL = String.join(",", WATCHED).toLowerCase();
+    private static final String FUNCTIONS = "udf";
+    private static final String ALL = String.join(",", WATCHED).toLowerCase() + "," + FUNCTIONS;
     private static final int NAME_MAX = 200;
 
     private final String folder;
@@ -463,7 +464,12 @@ public class WatchedRows {
         below.add(other);
       }
       LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(PassingRows.listed(below)) : plan;
-      if (TimedFunctions.calls(plan) && found.size() < OPERATORS_MAX) {
+      boolean isFull = found.size() >= OPERATORS_MAX;
+      if (TimedFunctions.hasUntimed(plan) || isFull && TimedFunctions.calls(plan)) {
+        String why = isFull ? "there are too many operators" : "they are over iterators, groups or windows";
+        miss("Python functions (" + name + ")", FUNCTIONS, site, why);
+      }
+      if (TimedFunctions.calls(plan) && !isFull) {
         return timed(plan, node, site, found);
       }
       return isWatchable ? observed(plan, node, isOutput, site, found) : node;

@@ -57,6 +57,12 @@ class TaskTimes:
         self._java.begin(java.sc())
         self._is_wanted = False
 
+    def want(self, requests: Mapping[str, WatchRequest]) -> None:
+        """Take the time of tasks, where somebody watches it."""
+        if not self._is_wanted and any(request.latency for request in requests.values()):
+            self._java.want(True)
+            self._is_wanted = True
+
     @property
     def reports(self) -> bytes:
         """The pickled accumulator that workers report to."""

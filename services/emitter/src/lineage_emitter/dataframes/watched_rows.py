@@ -39,6 +39,7 @@ from lineage_emitter.dataframes.task_times import TaskTimes
 from lineage_emitter.failures import in_words
 from lineage_query.conditions import ConditionError, parse_condition
 from lineage_store.watch_folder import (
+    FUNCTION,
     ROWS,
     WatchableNode,
     WatchRequest,
@@ -62,8 +63,6 @@ ACTION = "lineage.watched.action"
 ACTIONS_MAX = 256
 """That run or wait to be recorded."""
 POLL_S = 0.1
-FUNCTION = "udf"
-"""What Python functions are, of the operators that can be watched."""
 NOT_TIMED = "of DataFrames, calls of Python functions are timed, and tasks (--latency): give a line of the program, or a function"
 
 
@@ -149,6 +148,7 @@ class WatchedRows:
         if self._rule is not None:
             # What is watched for by now counts from the action's first row on.
             self._publish_guarded(self._folder)
+            self._want()
         with self._lock:
             self._requests.begin(name)
         with self._property(f"{name}\u0001{call_site}"):
@@ -244,6 +244,12 @@ class WatchedRows:
             if self._times is not None:
                 with suppress(Exception):
                     self._times.publish(self._requests.held)
+
+    def _want(self) -> None:
+        """Have the time of tasks be taken from now on, where somebody watches it."""
+        if self._times is not None:
+            with suppress(Exception):
+                self._times.want(self._requests.held)
 
     def _publish_guarded(self, folder: Path) -> None:
         with self._lock, suppress(OSError):
