@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
@@ -12,9 +13,11 @@ from hypothesis import strategies as st
 
 from lineage_query.answers import Answer, Group, Item
 from lineage_query.engine import QueryEngine
-from lineage_query.erasure.finding import SubjectRow
-from lineage_query.erasure.kinds import told_apart
+from lineage_query.erasure.finding import SubjectQuery, SubjectRow, matching_rows
+from lineage_query.erasure.kinds import holds, holds_unreadable, told_apart, words_of
+from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.reached import ReachedRow
+from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.port import GraphStore
 
@@ -37,13 +40,18 @@ class _Nodes:
 class _Back:
     """A row goes back to some lines of `/s.csv`."""
 
-    def __init__(self, lines: list[str]) -> None:
+    def __init__(self, lines: list[str], others: str) -> None:
         items = tuple(Item("", f"/s.csv:{at}", line) for at, line in enumerate(lines, 1))
+        if others == "not listed":
+            items = items[:1]
+        elif others != "listed":
+            other = Item("", None, None) if others == "not read" else Item("", None, "", "now")
+            items = (items[0], *(replace(other, location=one.location) for one in items[1:]))
         kept = tuple(
             replace(item, location=f"/rows/1.parquet#{at}") for at, item in enumerate(items)
         )
         self.groups = tuple(
-            Group(str(at), "read", "read", "", len(items), of_source)
+            Group(str(at), "read", "read", "", len(lines), of_source)
             for at, of_source in enumerate((kept, items))
         )
 
@@ -54,8 +62,10 @@ class _Back:
         )  # fmt: skip
 
 
-def judged(text: str, people: list[Person]) -> ReachedRow:
-    """A row of an output that was made of all people. The first one is the subject."""
+def judged(
+    text: str, people: list[Person], others: str = "listed", *, complete: bool = True
+) -> ReachedRow:
+    """A row of an output that was made of all people. The first one is the subject. ``others``: how the trace gives the other ones."""
     lines = [",".join(map(str, person)) for person in people]
     values = tuple(zip(COLUMNS, map(str, people[0]), strict=True))
     row = ReachedRow("app", "9", "out", "write", "/out:1", "/out", "same", exact=True, text=text)
@@ -65,8 +75,8 @@ def judged(text: str, people: list[Person]) -> ReachedRow:
         [row, kept],
         [SubjectRow("/s.csv:1", lines[0], values)],
         cast("GraphStore", _Nodes()),
-        cast("QueryEngine", _Back(lines)),
-        complete=True,
+        cast("QueryEngine", _Back(lines, others)),
+        complete=complete,
     )
     assert result.others == len(people) - 1
     return result
@@ -89,6 +99,58 @@ def judged(text: str, people: list[Person]) -> ReachedRow:
 def test_a_short_number_alone_does_not_say_whose_it_is(text: str, kind: str) -> None:
     people = [(2, "ann", 123456), (1, "bob", 7)]
     assert judged(text, people).kind == kind
+
+
+@pytest.mark.parametrize("others", ["not listed", "not read", "as it is now"])
+def test_a_value_that_others_may_have_does_not_say_whose_it_is(others: str) -> None:
+    people = [(2, "ann", 123456), (1, "ann", 7)]
+    row = judged("ann,2 persons", people, others)
+    assert (row.kind, row.columns) == ("unknown", ("id", "name"))
+    assert "may have" in row.basis
+    assert judged("rome,3", people, others).kind == "mixed"
+
+
+def test_in_a_plan_that_is_not_complete_what_no_other_has_is_the_subjects() -> None:
+    people = [(2, "ann", 123456), (1, "ann", 7)]
+    assert judged("ann,3", people, complete=False).kind == "unknown"
+    assert judged("ann,123456", people, complete=False).kind == "carries"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ('{"counts":{"ann@x.org":3}}', "ann@x.org"),
+        ('{"value":"{\\"name\\": \\"M\\\\u00fcller\\"}"}', "Müller"),
+        ('{"value":"{\\"M\\\\u00fcller\\": 1}"}', "Müller"),
+        ('{"value":"eyJuYW1lIjogIk1cdTAwZmNsbGVyIn0="}', "Müller"),
+        ("""{"raw":"b'\\\\x9aann@x.org\\\\xff'"}""", "ann@x.org"),
+        ("""{"mail":"ann@x.org"}""", "b'ann@x.org'"),
+        ('{"of":{"first":"Ann","last":"Lee"}}', "Ann Lee"),
+        (f"{'[' * 900}7{']' * 900}", "7"),
+    ],
+)
+def test_values_are_found_where_they_are_hidden(text: str, value: str) -> None:
+    assert holds(words_of(text), words_of(value))
+
+
+def test_bytes_that_are_no_utf_8_are_told() -> None:
+    assert holds_unreadable("""{"raw":"b'M\\\\xfcller'"}""")
+    assert not holds_unreadable("""{"raw":"b'M\\\\xc3\\\\xbcller'","of":"b'"}""")
+    assert judged("""{"raw":"b'M\\\\xfcller'"}""", [(2, "ann", 3), (1, "bob", 7)]).kind == "unknown"
+
+
+def test_texts_that_are_kept_are_looked_at_with_names_of_columns() -> None:
+    texts = SubjectTexts([(words_of("42"), words_of("ann@x.org"))], ())
+    assert texts.hold('{"id":42,"ann@x.org":3}')
+    assert not texts.hold('{"id":41,"ann@x.org":3}')
+
+
+def test_values_of_nested_columns_of_a_subject_are_compared_without_names(tmp_path: Path) -> None:
+    source = tmp_path / "people.json"
+    source.write_text('{"id":1,"of":{"first":"Ann","last":"Lee"}}\n')
+    [row] = matching_rows(SubjectQuery(str(source), where="id = 1"), RowReader(tmp_path)).rows
+    value = dict(row.values)["of"]
+    assert holds(words_of("Ann;Lee;3"), words_of(value))
 
 
 @pytest.mark.parametrize("text", ["rome,2", "rome,true", "rome,f"])

@@ -19,13 +19,24 @@ _OF_PYTHON = re.compile(r"""b'.*'|b".*\"""", re.DOTALL)
 
 
 def text_in(value: str) -> Iterator[str]:
-    """The text in a value of a row's text if it stands for bytes, or may: also a word such as `QW5u` does."""
-    data = _bytes_in(value)
+    """The text in a value of a row's text if it stands for bytes, or may: also a word such as `QW5u` does.
+
+    What is no UTF-8 is marked by U+FFFD in bytes as Python writes them, and others have no text then.
+    """
+    yield from text_in_python(value)
+    data = _of_base64(value)
     if data is not None:
         try:
             yield data.decode()
         except UnicodeDecodeError:
             return
+
+
+def text_in_python(value: str) -> Iterator[str]:
+    """The text in bytes as Python writes them, if the value is such."""
+    data = _of_python(value)
+    if data is not None:
+        yield data.decode("utf-8", "replace")
 
 
 def with_readable_record(text: str) -> str:
@@ -48,9 +59,13 @@ def with_readable_record(text: str) -> str:
     return json.dumps(readable, ensure_ascii=False)
 
 
-def _bytes_in(value: str) -> bytes | None:
+def _of_base64(value: str) -> bytes | None:
     if value and len(value) % 4 == 0 and value.isascii() and _BASE64.fullmatch(value):
         return base64.b64decode(value)
+    return None
+
+
+def _of_python(value: str) -> bytes | None:
     if not _OF_PYTHON.fullmatch(value):
         return None
     try:
@@ -67,5 +82,8 @@ def _readable_header(header: Any) -> Any:
 
 
 def _readable(value: Any) -> Any:
-    data = _bytes_in(value) if isinstance(value, str) else None
+    if not isinstance(value, str):
+        return value
+    data = _of_base64(value)
+    data = _of_python(value) if data is None else data
     return value if data is None else data.decode("utf-8", "replace")

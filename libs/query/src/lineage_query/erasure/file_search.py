@@ -12,7 +12,7 @@ from urllib.parse import unquote
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.erased_texts import Words
-from lineage_query.erasure.kinds import UNREADABLE, holds_all, words_of
+from lineage_query.erasure.kinds import holds_all, holds_unreadable, words_of
 from lineage_query.erasure.source_rows import all_rows
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.reader import RowReader
@@ -52,7 +52,7 @@ class FileSearch:
                 current_budget().check()
             if is_cut(text):
                 self.unseen(f"{shown}: row {number:,} is too long to be read to its end")
-            if UNREADABLE in text:
+            if holds_unreadable(text):
                 self.unseen(f"{shown}: it is not all in UTF-8, and was not read for the values")
             words = (*words_of(text), *_BETWEEN, *of_folders)
             for key, why in self.looked_for.items():

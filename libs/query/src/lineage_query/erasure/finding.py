@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -252,6 +253,9 @@ def _rows_at(
 
 
 def _text_of(value: Any) -> str:
+    if isinstance(value, dict | list):
+        # Without names of fields, as rows of outputs are compared.
+        return json.dumps(value, ensure_ascii=False)
     return value if isinstance(value, str) else str(value)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Container, Iterable, Mapping, Sequence, Set
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 from itertools import chain
@@ -21,7 +21,7 @@ from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Answer, Group
 from lineage_query.engine import QueryEngine
-from lineage_query.erasure.binary_values import text_in
+from lineage_query.erasure.binary_values import text_in, text_in_python
 from lineage_query.erasure.finding import SubjectRow
 from lineage_query.erasure.reached import Kind, Place, ReachedRow, place_of
 from lineage_query.recipe_rows import recipe_nodes_among
@@ -49,13 +49,16 @@ _WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
 
 @dataclass(frozen=True, slots=True)
 class _Step:
-    """What a row's application made it of. ``through``: rows of the subject, or that they reached, among these."""
+    """What a row's application made it of. ``through``: rows of the subject, or that they reached, among these.
+
+    ``others_known``: ``other_words`` are those of all others.
+    """
 
     through: frozenset[Place]
     others: int
     at_least: bool
     other_words: tuple[tuple[str, ...], ...]
-    all_listed: bool
+    others_known: bool
     exact: bool
 
 
@@ -149,6 +152,7 @@ class _OfSource:
     own: set[Place] = field(default_factory=set)
     own_count: int = 0
     other_words: dict[tuple[str, ...], None] = field(default_factory=dict)
+    others_read: bool = True
 
     @classmethod
     def of(cls, group: Group, known: Container[Place | None]) -> _OfSource:
@@ -160,6 +164,8 @@ class _OfSource:
                 found.own.add(place)
                 found.own_count += 1
             else:
+                is_read = item.binding != "now" and item.text is not None
+                found.others_read &= is_read and not is_cut(item.text)
                 found.other_words[words_of(item.text or "")] = None
         return found
 
@@ -180,7 +186,7 @@ def _step(answer: Answer, known: Container[Place | None], kept: Set[Place | None
         sum(one.group.count - one.own_count for one in of_sources),
         not all_listed,
         tuple(dict.fromkeys(chain.from_iterable(one.other_words for one in of_sources))),
-        all_listed,
+        all_listed and all(one.others_read for one in of_sources),
         answer.exact and answer.complete,
     )
 
@@ -228,8 +234,10 @@ class _Judging:
         columns = self._columns_in(row.text, ())
         if isinstance(step, str):
             return replace(row, kind="unknown", basis=step, columns=columns)
-        knows_others = step.all_listed and self.complete
-        own = self._columns_in(row.text, step.other_words) if knows_others else columns
+        own = self._columns_in(row.text, step.other_words)
+        # Of rows that are missing in the plan, what looks like another's may be the subject's.
+        knows_own = step.others_known and (self.complete or bool(own))
+        own = own if knows_own else columns
         before = [of_place[place] for place in step.through if place in of_place]
         is_direct = bool(step.through & self.starts)
         if not is_direct:
@@ -240,6 +248,8 @@ class _Judging:
         doubt = ""
         if not is_direct and "unknown" in kinds and "carries" not in kinds:
             doubt = "as in a row that is not told apart"
+        elif not knows_own:
+            doubt = "which others of these may have, too"
         elif self._may_be_chance(row.text or "", own):
             doubt = "so short that they may be something else"
         if own and (is_copy or not doubt):
@@ -250,7 +260,7 @@ class _Judging:
         if not step.exact:
             basis = "what it was made of is a superset, or incomplete"
             return self._with(row, "unknown", basis, step, ())
-        if row.text is None or is_cut(row.text) or UNREADABLE in row.text:
+        if row.text is None or is_cut(row.text) or holds_unreadable(row.text):
             return self._with(row, "unknown", "its whole text can't be read", step, ())
         if own:
             basis = f"values of {', '.join(own)} stand in it, {doubt}"
@@ -342,16 +352,13 @@ def _stronger(one: ReachedRow | None, other: ReachedRow) -> ReachedRow:
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """The words of a text in order, small letters, letters and numbers in one spelling; of JSON, those of its values, and those in bytes."""
-    pieces: Iterable[str] = (text,)
-    if text[:1] in {"{", "["}:
-        try:
-            pieces = list(_leaves(json.loads(text)))
-        except (ValueError, RecursionError):
-            pieces = (text,)
+    """The words of a text in order, small letters, letters and numbers in one spelling.
+
+    Of JSON, those of its values, also in bytes, in JSON that is a text there, and in names of values within others, which may be keys of a map.
+    """
     return tuple(
         _number(match.group()) or match.group().casefold()
-        for piece in pieces
+        for piece in _pieces(text)
         # An accent may be a sign of its own.
         for match in _WORD.finditer(piece if piece.isascii() else normalize("NFKC", piece))
     )
@@ -380,18 +387,51 @@ def _number(word: str) -> str | None:
         return None
 
 
-def _leaves(value: Any) -> Iterable[str]:
+def holds_unreadable(text: str) -> bool:
+    """Whether a text, or bytes in it, are not all in UTF-8."""
+    if UNREADABLE in text:
+        return True
+    may_have_bytes = "b'" in text or 'b\\"' in text
+    return may_have_bytes and any(UNREADABLE in piece for piece in _pieces(text))
+
+
+def _pieces(text: str) -> Iterable[str]:
+    """The texts in a text: of JSON, those of its values; of bytes as Python writes them, what they hold."""
+    document = _json_in(text)
+    if document is None:
+        return tuple(text_in_python(text)) or (text,)
+    inner = document.values() if isinstance(document, dict) else document
+    try:
+        return [piece for value in inner for piece in _leaves(value)]
+    except RecursionError:
+        return (text,)
+
+
+def _json_in(text: str) -> Any:
+    """An object or array that a text is; None: it is none."""
+    if text[:1] not in {"{", "["}:
+        return None
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _leaves(value: Any) -> Iterator[str]:
     match value:
         case dict():
             for inner in value.values():
                 yield from _leaves(inner)
+            yield from value
         case list():
             for inner in value:
                 yield from _leaves(inner)
         case None | bool():
             return
         case str():
-            yield value
-            yield from text_in(value)
+            for text in (value, *text_in(value)):
+                yield text
+                # Signs may be written by their numbers there.
+                yield from _leaves(_json_in(text))
         case _:
             yield str(value)

@@ -17,6 +17,7 @@ from lineage_core.contract.message import Message, Recipe, Stream, parse_message
 from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED as ERASED_RECIPE
 from lineage_query.erasure.erased_texts import ItemsOfTexts, Words, recipe_holds
+from lineage_query.erasure.file_search import names_in_json
 from lineage_query.erasure.kinds import holds_all, words_of
 from lineage_query.erasure.message_texts import texts_of
 
@@ -58,7 +59,8 @@ class SubjectTexts:
 
     def hold(self, text: str) -> bool:
         """Whether a text has the values of a key."""
-        words = words_of(text)
+        names = (word for name in names_in_json(text) for word in words_of(name))
+        words = (*words_of(text), *names)
         return any(holds_all(words, key) for key in self.keys)
 
     def in_block(self, block: FlowBlock, items: ItemsOfTexts | None) -> int:
