@@ -18,6 +18,7 @@ from lineage_core.recipe.document import File, Recipe
 from lineage_core.recipe.plan import Scan
 from lineage_core.tracing.trace_result import Direction
 from lineage_dataframes.errors import NotReadError, RefusedError
+from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN
 from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.held_rows import SourceRows
 from lineage_dataframes.trace.output_changes import OutputChanges, changed_source, output_changes
@@ -109,6 +110,7 @@ class JobChain:
     ) -> tuple[SourceRows, AddedRows]:
         left_out: dict[tuple[int, str], set[int]] = {}
         added: dict[int, list[pa.Table]] = {}
+        named: dict[tuple[int, str], set[int]] = {}
         for place in places:
             try:
                 rows = source_rows_at(self.spark, write.recipe, [place])
@@ -116,7 +118,8 @@ class JobChain:
                 continue
             unread.pop(place, None)
             for key, ordinals in rows.items():
-                left_out.setdefault(key, set()).update(ordinals.tolist())
+                named.setdefault(key, set()).update(ordinals.tolist())
+        left_out.update((key, set(rows)) for key, rows in named.items())
         for number in _scanned(write.recipe):
             for before in self._writes_of(write, number):
                 changes = self._changes_of(before, places, unread)
@@ -127,7 +130,9 @@ class JobChain:
                 for path, ordinals in changed.left_out.items():
                     left_out.setdefault((number, path), set()).update(ordinals.tolist())
                 if changed.added is not None:
-                    added.setdefault(number, []).append(changed.added)
+                    rows_besides = _without_named(changed.added, number, named)
+                    if rows_besides.num_rows:
+                        added.setdefault(number, []).append(rows_besides)
         return (
             {key: np.array(sorted(rows), np.uint64) for key, rows in left_out.items()},
             {number: pa.concat_tables(tables) for number, tables in added.items()},
@@ -243,6 +248,15 @@ class JobChain:
             if record.node in before and record.path == name:
                 return FileNode(write.node.app, record.node)
         raise RefusedError(f"which node of {write.node.app} read {name} is not known")
+
+
+def _without_named(
+    added: pa.Table, number: int, named: dict[tuple[int, str], set[int]]
+) -> pa.Table:
+    """Added rows of a source, but for those that stand in the place of one that is left out itself."""
+    at = zip(added[FILE_COLUMN].to_pylist(), added[ROW_COLUMN].to_pylist(), strict=True)
+    stays = [ordinal not in named.get((number, str(path)), ()) for path, ordinal in at]
+    return added.filter(pa.array(stays, pa.bool_()))
 
 
 def _scanned(recipe: Recipe) -> list[int]:
