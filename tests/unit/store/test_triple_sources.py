@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from prov.model import ProvDocument
 
 from lineage_store.errors import StoreError
+from lineage_store.lake.arrow import array_of_texts
 from lineage_store.triples import prov_source, sources
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.openlineage_source import openlineage_triples
@@ -230,3 +232,29 @@ def test_documents_and_events_join_other_triples(tmp_path: Path) -> None:
     store.add("set", [tmp_path / "a.csv", tmp_path / "b.json"])
     store.index("set")
     assert trace(store, "set", "urn:b", is_back=True).items == ["raw", "urn:a"]
+
+
+def test_long_names_that_a_short_document_repeats_are_written_some_at_a_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sources, "BATCH_CHARACTERS", 1_000)
+    path = tmp_path / "a.json"
+    ends = {
+        kind: {
+            f"_:{at}": {"prov:activity": "p:a", "prov:entity": f"p:{kind}{at}"} for at in range(9)
+        }
+        for kind in ("used", "wasGeneratedBy")
+    }
+    path.write_text(json.dumps({"prefix": {"p": EX + "n" * 100}, **ends}))
+    rows = [columns["src_text"] for columns in sources.read_rows(path, sources.TRIPLE)]
+    assert sum(map(len, rows)) == 81
+    assert max(map(len, rows)) == 3
+
+
+def test_more_text_than_a_column_may_have_is_refused() -> None:
+    class Long(str):
+        def encode(self, *_: object) -> Any:
+            return range(1 << 30)
+
+    with pytest.raises(pa.ArrowCapacityError, match="2,147,483,648 bytes"):
+        array_of_texts([Long(), Long()])

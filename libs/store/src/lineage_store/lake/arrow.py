@@ -47,9 +47,16 @@ def array_of(values: npt.NDArray[np.signedinteger[Any]]) -> Any:
 
 
 def array_of_texts(values: Sequence[str]) -> Any:
-    """Texts as a column."""
+    """Texts as a column.
+
+    Raises:
+        ArrowCapacityError: they have more bytes than a column may.
+    """
     data = [value.encode() for value in values]
-    ends = np.cumsum([0, *map(len, data)], dtype=np.int32)
+    ends = np.cumsum([0, *map(len, data)], dtype=np.int64)
+    if ends[-1] > np.iinfo(np.int32).max:
+        raise pa.ArrowCapacityError(f"{ends[-1]:,} bytes of text are too many for one column")
+    ends = ends.astype(np.int32)
     return pa.StringArray.from_buffers(
         len(data), pa.py_buffer(ends.data), pa.py_buffer(b"".join(data))
     )

@@ -20,6 +20,8 @@ from lineage_store.triples.openlineage_source import openlineage_triples
 from lineage_store.triples.prov_source import prov_triples
 
 BATCH_ROWS: Final = 1 << 18
+BATCH_CHARACTERS: Final = 256 << 20
+"""Of triples of JSON that are written together: a column of texts has at most 2 GiB."""
 BLOCK_BYTES: Final = 16 << 20
 
 TRIPLE: Final = ("src", "dst", "op")
@@ -156,7 +158,7 @@ def _bounded_batches(
     path: Path, triples: Iterator[tuple[str, str, str]]
 ) -> Iterator[pa.RecordBatch]:
     count = 0
-    while rows := list(islice(triples, BATCH_ROWS)):
+    while rows := _next_rows(triples):
         count += len(rows)
         if count > MOST_OF_JSON:
             raise StoreError(
@@ -165,6 +167,18 @@ def _bounded_batches(
         yield pa.RecordBatch.from_arrays(
             [array_of_texts(column) for column in zip(*rows, strict=True)], list(TRIPLE)
         )
+
+
+def _next_rows(triples: Iterator[tuple[str, str, str]]) -> list[tuple[str, str, str]]:
+    """The next triples, few enough to be held as text beside each other: a short document may give long names very often."""
+    rows = []
+    length = 0
+    for triple in islice(triples, BATCH_ROWS):
+        rows.append(triple)
+        length += sum(map(len, triple))
+        if length >= BATCH_CHARACTERS:
+            break
+    return rows
 
 
 def _items(column: Any) -> Any:
