@@ -28,6 +28,7 @@ from lineage_store.lake.table import ReplacedError
 from lineage_store.moving import ChangedError, contents_of, move_application
 from lineage_store.sqlite.ingest import ingest
 from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import captured_into, open_embedded
 from tests.faults.test_ingest_killed import eventful
 from tests.support.lake_writer import blocks_of, write_application
 from tests.support.spool_builder import APP, verdict_of
@@ -274,6 +275,20 @@ def test_what_changes_while_it_is_moved_is_not_deleted(
         wanted = contents_of(sqlite, "two")
         assert move_application(sqlite, lake, "two").copied
         assert contents_of(lake, "two") == wanted
+
+
+def test_one_that_can_not_be_moved_keeps_no_other_waiting(lake: LakeStore, folder: Path) -> None:
+    url = f"lake:{folder}"
+    with open_embedded(captured_into(url), create=True) as staged:
+        write_application(staged, "a", 0)
+        write_application(staged, "b", 0)
+        # Another run of this id.
+        write_application(lake, "a", 1)
+        linked = lineage(url, "link")
+        assert linked.exit_code == 2
+        assert "a has other lineage in" in linked.stderr
+        assert staged.application_ids() == ["a"]
+    assert sorted(lake.application_ids()) == ["a", "b"]
 
 
 @pytest.mark.long

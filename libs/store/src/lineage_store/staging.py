@@ -11,7 +11,8 @@ from pathlib import Path
 
 from lineage_core.contract.message import End
 from lineage_core.environment.private_files import folder_named
-from lineage_store.moving import Moved, move_application
+from lineage_store.errors import DamagedError, StoreError
+from lineage_store.moving import ChangedError, Moved, move_application
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import captured_into, open_embedded, open_lake, store_path
 
@@ -34,16 +35,23 @@ def move_staged(
         over: applications whose programs are over, whether they say so or not.
 
     Raises:
-        StoreError: a store can't be read or written.
+        StoreError: a store can't be read or written; or some could not be moved, unlike the others, which are moved by then.
     """
     if not store_path(captured_into(url)).exists():
         return
+    left: list[StoreError] = []
     with open_embedded(captured_into(url)) as store:
         for app in store.application_ids():
             folder = Path(folder_named(spool, app))
-            # Another process may move it at this moment.
-            with suppress(KeyError):
-                yield app, _hand_over(store, url, app, folder, is_over=app in over)
+            try:
+                # Another process may move it at this moment.
+                with suppress(KeyError):
+                    yield app, _hand_over(store, url, app, folder, is_over=app in over)
+            except (ChangedError, DamagedError) as error:
+                # Of this one alone: those behind it would never be moved.
+                left.append(error)
+    if left:
+        raise left[0] if len(left) == 1 else StoreError("; ".join(map(str, left)))
 
 
 def hand_over(url: str, folder: Path) -> None:
