@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from lineage_store.errors import StoreError
+from lineage_store.errors import StoreError, TriplesNotFoundError
 from lineage_store.lake.address import read_lake_address
 from lineage_store.lake.file_names import is_of_lake, new_path
 from lineage_store.lake.storage_errors import reason_of
+from lineage_store.triples.data_sets import TripleStore
 
 pytestmark = pytest.mark.unit
 
@@ -70,3 +71,33 @@ def test_files_of_a_lake_are_known_by_their_paths() -> None:
     assert is_of_lake("app=0123/.0a1b.parquet.tmp.2")
     for path in ("notes.txt", "data/0a1b.parquet", "app=0123/notes.txt", "app/0a1b.parquet"):
         assert not is_of_lake(path)
+
+
+@pytest.mark.parametrize(
+    "location",
+    [
+        "s3://key:secret@bucket/a",
+        "gs://secret@bucket/a",
+        "s3n://key:secret@bucket/a",
+        "abfss://container:secret@account.dfs.core.windows.net/a",
+        "az://container/a?sv=1&sig=secret",
+        "s3://bucket/a#secret",
+    ],
+)
+def test_what_the_table_format_leaves_out_of_an_address_is_refused_and_not_repeated(
+    location: str,
+) -> None:
+    with pytest.raises(StoreError, match="in its address") as raised:
+        read_lake_address(f"lake:{location}")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "location",
+    ["s3://bucket", "hdfs://namenode:8020", "abfss://container@account.dfs.core.windows.net"],
+)
+def test_triples_of_a_lake_without_a_folder_go_into_no_other_bucket(location: str) -> None:
+    assert read_lake_address(f"lake:{location}").location == location
+    for is_created in (False, True):
+        with pytest.raises(TriplesNotFoundError, match=f"give lake:{location}/FOLDER"):
+            TripleStore(f"lake:{location}", create=is_created)

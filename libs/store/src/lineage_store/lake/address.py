@@ -19,6 +19,8 @@ REMOTE_SCHEMES = frozenset(
 
 It opens others, too, such as ``gcs://`` by another library with other logins: there, nobody has tried what a lake needs.
 """
+CONTAINER_FIRST = frozenset(["abfs", "abfss"])
+"""Of Azure's storage: CONTAINER@ACCOUNT."""
 SAME_STORAGE = {"gcs": "gs", "s3n": "s3"}
 """How others call a storage that a lake may be on."""
 
@@ -33,6 +35,11 @@ class LakeAddress:
     def is_local(self) -> bool:
         """Whether it is a folder of this machine."""
         return self.location.startswith("/")
+
+    @property
+    def has_folder(self) -> bool:
+        """Whether it is a folder, and not all of a bucket, container or file system."""
+        return self.is_local or bool(self.location.partition("://")[2].partition("/")[2])
 
     def __str__(self) -> str:
         return f"{LAKE_PREFIX}{self.location}"
@@ -57,6 +64,8 @@ def read_lake_address(url: str) -> LakeAddress:
     if rest.startswith("//") and not rest.startswith("///"):
         raise StoreError(f"store {url!r} is not known; a folder is lake:/PATH, without a host")
     scheme, colon, path = rest.partition("://")
+    if colon and (scheme in REMOTE_SCHEMES or scheme in SAME_STORAGE):
+        _check_remote(scheme, path)
     if colon and scheme in REMOTE_SCHEMES and path.strip("/"):
         return LakeAddress(rest.rstrip("/"))
     if colon and scheme in REMOTE_SCHEMES:
@@ -78,6 +87,25 @@ def read_lake_address(url: str) -> LakeAddress:
             .absolute()
         )
     )
+
+
+def _check_remote(scheme: str, path: str) -> None:
+    """Refuse what the table format leaves out of a URL: the lake would be elsewhere than its address says.
+
+    Raises:
+        StoreError: there is such. It does not repeat the address, which may have a login.
+    """
+    named, at, _ = path.partition("/")[0].rpartition("@")
+    # Of Azure's storage the container stands before its account.
+    if at and (scheme not in CONTAINER_FIRST or ":" in named):
+        raise StoreError(
+            f"a store lake:{scheme}://... has a login in its address, which is not read there; logins come from the environment"
+        )
+    if "?" in path or "#" in path:
+        raise StoreError(
+            f"a store lake:{scheme}://... has '?' or '#' in its address: what follows is no part of a folder's name; "
+            "leave it out, logins come from the environment"
+        )
 
 
 def log_folder(address: LakeAddress) -> tuple[int, int] | None:

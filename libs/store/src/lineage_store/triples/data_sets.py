@@ -72,7 +72,13 @@ class TripleStore:
         lake = url if tiers is None else tiers.cold
         if not is_lake(lake):
             raise StoreError(f"triples are kept in a lake, and {url!r} is none; give lake:PLACE")
-        address = LakeAddress(f"{read_lake_address(lake).location}.triples")
+        beside = read_lake_address(lake)
+        if not beside.has_folder:
+            # Beside it would be a bucket, or a server, of another name: perhaps of others.
+            raise TriplesNotFoundError(
+                f"triples are kept in a folder beside that of a lake, and {lake} has none; give {lake}/FOLDER"
+            )
+        address = LakeAddress(f"{beside.location}.triples")
         if not create and not is_lake_there(address):
             raise TriplesNotFoundError(
                 f"there are no triples at {address.location}; `lineage --store {url} triples import FILE --as NAME` brings some"
