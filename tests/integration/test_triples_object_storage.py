@@ -9,8 +9,12 @@ import numpy as np
 import pytest
 from pyarrow import fs
 
+from lineage_query_api.errors import ProblemError
+from lineage_query_api.served_triples import ServedTriples
+from lineage_store.errors import DamagedError
 from lineage_store.lake import opening
 from lineage_store.triples import files, reading
+from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, TripleTrace, trace
 from tests.support.object_storage import BUCKET, Fault, ObjectStorage, object_storage
@@ -57,6 +61,12 @@ def url(storage: ObjectStorage, tmp_path_factory: pytest.TempPathFactory) -> str
 def near(storage: ObjectStorage, tmp_path_factory: pytest.TempPathFactory) -> TripleStore:
     """The same in a folder of this machine."""
     return filled(f"lake:{tmp_path_factory.mktemp('near')}/lake", tmp_path_factory.mktemp("near"))
+
+
+def put(store: TripleStore, path: str, data: bytes) -> None:
+    """Write a file of a table."""
+    with store.table.files.open_output_stream(path, buffer_size=len(data) + 1) as stream:
+        stream.write(data)
 
 
 def same(found: TripleTrace, expected: TripleTrace) -> bool:
@@ -106,6 +116,71 @@ def test_parts_of_large_files_are_read_at_the_same_time(
         assert same(found, trace(near, "set", TRACED, is_back=True, method=method))
         assert asked.counts["GET"] > found.read.files
         assert method is not Method.CCPROV or asked.at_once >= 2
+
+
+def test_a_file_that_is_lost_or_cut_is_named_with_the_way_out(
+    storage: ObjectStorage, tmp_path: Path
+) -> None:
+    """Also one of those that are opened before they are needed; and as soon as it is back there is an answer."""
+    url = f"lake:s3://{BUCKET}/damaged/lake"
+    store = filled(url, tmp_path)
+    expected = trace(store, "set", TRACED, is_back=True).triples
+    for file in store.files("set"):
+        if file.part not in {Part.ITEMS, Part.BACK}:
+            continue
+        path = file.file.path
+        whole = store.table.files.open_input_file(path).read_buffer()
+        put(store, path, whole.to_pybytes()[:-7])
+        with pytest.raises(DamagedError, match=r"triples index set --whole") as raised:
+            trace(TripleStore(url), "set", TRACED, is_back=True, method=Method.CCPROV)
+        assert path in str(raised.value)
+        store.table.files.delete_file(path)
+        fresh = TripleStore(url)
+        with pytest.raises(DamagedError, match=r"set is damaged: a file is missing") as raised:
+            trace(fresh, "set", TRACED, is_back=True, method=Method.CCPROV)
+        assert path.rpartition("/")[2] in str(raised.value)
+        assert "\n" not in str(raised.value)
+        if file.part is Part.ITEMS:
+            more = written(tmp_path / "again.parquet", src=[1], dst=[2], op=["z"])
+            with pytest.raises(DamagedError, match=r"set is damaged: a file is missing"):
+                fresh.add("set", [more])
+        put(store, path, whole.to_pybytes())
+        assert trace(fresh, "set", TRACED, is_back=True).triples == expected
+
+
+def test_a_server_notices_that_triples_were_removed_or_put_in_place_of_others(
+    storage: ObjectStorage, tmp_path: Path
+) -> None:
+    """What it keeps in memory is not answered of triples that are not there any more, nor mixed with others."""
+    url = f"lake:s3://{BUCKET}/replaced/lake"
+    served = ServedTriples(url)
+    path = tmp_path / "a.csv"
+
+    def imported(triples: str) -> None:
+        path.write_text(f"src,dst,op\n{triples}\n")
+        store = TripleStore(url, create=True)
+        store.add("set", [path])
+        store.index("set")
+
+    imported("a,b,x")
+    with served.opened() as store:
+        assert trace(store, "set", "b", is_back=True).items == ["a"]
+        for info in store.table.files.get_file_info(fs.FileSelector("", recursive=True)):
+            if info.is_file:
+                store.table.files.delete_file(info.path)
+    with pytest.raises(ProblemError, match="there are no triples at"), served.opened():
+        pass
+    imported("c,b,x")
+    with served.opened() as store:
+        assert trace(store, "set", "b", is_back=True).items == ["c"]
+        for info in store.table.files.get_file_info(fs.FileSelector("", recursive=True)):
+            if info.is_file:
+                store.table.files.delete_file(info.path)
+    # Of more versions than the one before.
+    imported("d,b,x")
+    imported("e,d,x")
+    with served.opened() as store:
+        assert trace(store, "set", "b", is_back=True).items == ["d", "e"]
 
 
 def test_storage_that_refuses_for_a_while_changes_no_answer(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from lineage_query_api.errors import ProblemError
@@ -24,7 +25,7 @@ class ServedTriples:
     def __init__(self, url: str) -> None:
         self._url = url
         self._lock = threading.Lock()
-        self._opened: TripleStore | None = None
+        self._opened: _Opened | None = None
 
     @contextmanager
     def opened(self) -> Iterator[TripleStore]:
@@ -43,18 +44,37 @@ class ServedTriples:
                 hint="the operator sets LINEAGE_STORE to a lake, or to a database with one behind it",
             )
         with self._lock:
-            if self._opened is None:
+            if self._opened is None or not self._opened.is_there():
+                self._opened = None
                 try:
-                    self._opened = TripleStore(lake)
+                    self._opened = _Opened.of(TripleStore(lake))
                 except TriplesNotFoundError as error:
                     # The first import may make them at any time.
                     raise ProblemError(HTTPStatus.NOT_FOUND, str(error)) from error
-            store = self._opened
+            opened = self._opened
         try:
-            yield store
+            yield opened.store
         except StoreUnavailableError:
             # Its folder may have been put in place of another.
             with self._lock:
-                if self._opened is store:
+                if self._opened is opened:
                     self._opened = None
             raise
+
+
+@dataclass(frozen=True, slots=True)
+class _Opened:
+    """``version``: that the table had, and ``written`` its entry in the log."""
+
+    store: TripleStore
+    version: int
+    written: tuple[int, int | None]
+
+    @classmethod
+    def of(cls, store: TripleStore) -> _Opened:
+        version = store.table.snapshot().version
+        return cls(store, version, store.table.commit_written(version))
+
+    def is_there(self) -> bool:
+        """Whether the table was not removed, nor another one put in its place: what is kept in memory would be answered of it, and mixed with the other."""
+        return self.store.table.commit_written(self.version) == self.written

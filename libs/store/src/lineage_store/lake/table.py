@@ -262,6 +262,18 @@ class LakeTable:
                     raise self._not_read(error) from error
             return self._snapshot
 
+    def commit_written(self, version: int) -> tuple[int, int | None]:
+        """The size of the entry that a version has in the log, and when it was written, in unix nanoseconds: another table has another one.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        try:
+            info = self.files.get_file_info(f"{LOG}/{version:020}.json")
+        except OSError as error:
+            raise self._not_read(error) from error
+        return info.size or 0, info.mtime_ns
+
     def newest_version(self) -> int:
         """The number of the newest version.
 

@@ -18,6 +18,7 @@ from lineage_store.errors import (
 )
 from lineage_store.lake.address import LakeAddress, is_lake, read_lake_address
 from lineage_store.lake.file_names import key_in
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.lake.table import LakeFile, LakeTable, ReplacedError, is_lake_there
 from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
@@ -110,7 +111,8 @@ class TripleStore:
             raise StoreError("a data set needs a name")
         held = self.files(name)
         known = {file.digest for file in held if file.part is Part.SOURCE}
-        kinds = {is_of_items(self.table, file) for file in held} - {None}
+        with self._read_of(name, held):
+            kinds = {is_of_items(self.table, file) for file in held} - {None}
         imported = []
         with self._writing(name) as writer:
             for path, names, part in _parts(triples, nodes):
@@ -139,6 +141,21 @@ class TripleStore:
         return imported
 
     @contextmanager
+    def _read_of(
+        self, name: str, files: Sequence[PartFile], is_whole: bool = False
+    ) -> Iterator[None]:
+        """Say of files that the body can't read what they are of, and the way out; as `damaged_index`."""
+        try:
+            yield
+        except FileNotFoundError as error:
+            if self.table.holds(file.file for file in files):
+                damage = f"a file is missing: {reason_of(error)}"
+                raise damaged_index(name, damage, is_whole) from error
+            raise _changed(name) from error
+        except DamagedError as error:
+            raise damaged_index(name, error.damage, is_whole) from error
+
+    @contextmanager
     def _writing(self, name: str) -> Iterator[PartWriter]:
         """What is written is deleted where the body fails. After it only a commit that changed nothing may delete it."""
         writer = PartWriter(self.table, _key(name))
@@ -164,15 +181,8 @@ class TripleStore:
         files = self._existing(name)
         if not is_whole and not any(file.part in WAITING for file in files):
             return None
-        try:
-            with self._writing(name) as writer:
-                update = update_index(self.table, files, writer, set_items, is_whole=is_whole)
-        except FileNotFoundError as error:
-            if self.table.holds(file.file for file in files):
-                raise damaged_index(name, f"a file is missing: {error}", is_whole) from error
-            raise _changed(name) from error
-        except DamagedError as error:
-            raise damaged_index(name, error.damage, is_whole) from error
+        with self._read_of(name, files, is_whole), self._writing(name) as writer:
+            update = update_index(self.table, files, writer, set_items, is_whole=is_whole)
         self.table.upgrade()
         self._replace(name, writer.files, [file.file for file in update.replaced])
         return update.counts

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from typing import Any, Final, TypeAlias, TypeVar
 
@@ -14,6 +14,7 @@ from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import DamagedError, StoreError
 from lineage_store.lake.arrow import array_of_texts
+from lineage_store.lake.storage_errors import reason_of
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore, damaged_index
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
@@ -144,17 +145,16 @@ def with_reading(store: TripleStore, name: str, function: Callable[[Reading], T]
         StoreError: there is no such data set, something waits to be indexed, or the storage can't be read.
     """
     for attempt in range(RETRIES):
-        reading = Reading(store, name)
         try:
-            return function(reading)
+            # Some files are opened at once, so that this fails as the function does.
+            with closing(Reading(store, name)) as reading:
+                return function(reading)
         except FileNotFoundError as error:
             # Somebody indexed it meanwhile: the next version has other files.
             if attempt == RETRIES - 1:
-                raise damaged_index(name, f"a file is missing: {error}") from error
+                raise damaged_index(name, f"a file is missing: {reason_of(error)}") from error
         except DamagedError as error:
             raise damaged_index(name, error.damage) from error
-        finally:
-            reading.close()
     raise AssertionError
 
 
@@ -162,7 +162,8 @@ class Reading:
     """The index of a data set as one version has it. ``files``: all of it.
 
     Raises:
-        StoreError: there is no such data set, something waits to be indexed, or the storage can't be read.
+        FileNotFoundError: a file is not there any more.
+        StoreError: there is no such data set, something waits to be indexed, a file is damaged, or the storage can't be read.
     """
 
     def __init__(self, store: TripleStore, name: str) -> None:
