@@ -8,13 +8,15 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lineage_core.contract.message import (
     Begin,
+    End,
     Link,
     Message,
     Recipe,
@@ -37,11 +39,15 @@ from lineage_query.levels import LevelCounter
 from lineage_query.next_job_search import AMONG_OFFSETS, with_next_jobs
 from lineage_query.recipe_rows import RecipePlace
 from lineage_query.record_trace import RecordTrace
-from lineage_query.rows.places import partition_and_offset
+from lineage_query.rows.places import partition_and_offset, record_of_topic
 from lineage_query.rows.reader import RowReader
+from lineage_query.topic_links import TopicLinks
 from lineage_query.trace_query import TraceQuery
+from lineage_query.unfiled_uses import UnfiledUses
 from lineage_store.dataset_paths import ANY_TOPIC, UnfiledDataset
-from lineage_store.errors import NoSuchRowError
+from lineage_store.errors import DamagedError, NoSuchRowError
+from lineage_store.paths import Spellings
+from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.table_uses import PLAN
 
@@ -77,10 +83,13 @@ def use_topic(
     topic_id: str = "one",
     servers: str = SERVERS,
     topic: str = NAME,
+    node: str = "0",
+    has_ended: bool = True,
 ) -> None:
     """An application that read or wrote a topic. ``version``: the offsets; None: these are not known."""
     path, name = UnfiledDataset(servers, (topic,)).path, f"{servers}/{topic}"
     options = {"servers": servers.removeprefix("kafka://"), "topic": topic, "id": topic_id}
+    options = {name: value for name, value in options.items() if value}
     source = Source(KAFKA, (), "", options=options, table=name, version=version)
     output = Output("table", table=name, format=KAFKA, options=options, version=version)
     recipe = (
@@ -89,22 +98,33 @@ def use_topic(
     messages: list[Message] = [
         Begin(app=app, name=app, started_at=at),
         Register(
-            app=app, node="0", kind="frame", op="write", name="write", path=(wrote and name) or None
+            app=app,
+            node=node,
+            kind="frame",
+            op="write",
+            name="write",
+            path=(wrote and name) or None,
         ),
-        Recipe(app=app, node="0", recipe=recipe.to_json()),
+        Recipe(app=app, node=node, recipe=recipe.to_json()),
     ]
     if wrote:
         file = SinkFile(partition=0, path=path, size=0, mtime=at)
         messages.append(
-            RecordFiles(app=app, node="0", path=path, files=(file,), version=version or "")
+            RecordFiles(app=app, node=node, path=path, files=(file,), version=version or "")
         )
     else:
         split = RecordSplit(partition=0, path=path, start=0, length=0, file_size=0, mtime=at)
         messages += [
-            Register(app=app, node="0.0", kind="frame-source", op=KAFKA, name=KAFKA, path=name),
-            Link(app=app, src="0.0", dest="0"),
-            RecordSplits(app=app, node="0.0", whole=False, splits=(split,), version=version or ""),
+            Register(
+                app=app, node=f"{node}.0", kind="frame-source", op=KAFKA, name=KAFKA, path=name
+            ),
+            Link(app=app, src=f"{node}.0", dest=node),
+            RecordSplits(
+                app=app, node=f"{node}.0", whole=False, splits=(split,), version=version or ""
+            ),
         ]
+    if has_ended:
+        messages.append(End(app=app, ended_at=at, status="ok"))
     store.write(app, messages)
 
 
@@ -349,10 +369,118 @@ def test_who_may_have_written_at_offsets_that_are_not_known_is_named(store: Sqli
     links = FileLinks(store, Direction.BACKWARD, RowReader())
     found = links.of(FileNode("reader", "0.0"), place(0, 2), is_end=True)
     assert found.nodes == ()
-    unknown, by_rows = found.unsure
-    assert (unknown.app, by_rows.app) == ("unknown", "by rows")
-    assert f"whether {place(0, 2)} is among them is not known" in unknown.reason
-    assert f"topics that its rows name: whether {place(0, 2)} is one" in by_rows.reason
+    reasons = {gap.app: gap.reason for gap in found.unsure}
+    # One Kafka may be listed in several ways.
+    assert reasons.keys() == {"unknown", "by rows", "elsewhere"}
+    assert f"whether {place(0, 2)} is among them is not known" in reasons["unknown"]
+    for app in ("by rows", "elsewhere"):
+        assert f"topics that its rows name: whether {place(0, 2)} is one" in reasons[app]
+
+
+def test_a_topic_is_that_of_the_node_that_read_it(store: SqliteStore) -> None:
+    use_topic(store, "old", 1.0, "0:0-9", wrote=True)
+    use_topic(store, "new", 2.0, "0:0-9", wrote=True, topic_id="two")
+    use_topic(store, "reader", 3.0, "0:0-9", wrote=False)
+    use_topic(store, "reader", 3.0, "0:0-8", wrote=False, topic_id="two", node="1")
+    links = FileLinks(store, Direction.BACKWARD, RowReader())
+    for node, writer in (("0.0", "old"), ("1.0", "new")):
+        found = links.of(FileNode("reader", node), place(0, 2), is_end=True)
+        assert [one.app for one in found.nodes] == [writer]
+
+
+def test_writes_to_other_servers_are_named_where_no_id_tells_the_topic(store: SqliteStore) -> None:
+    for app, version in (("known", "0:0-3"), ("unknown", None), ("other offsets", "0:3-9")):
+        use_topic(store, app, 1.0, version, wrote=True, topic_id="", servers=OTHER_SERVERS)
+    use_topic(store, "another", 1.0, "0:0-3", wrote=True, topic_id="two", servers=OTHER_SERVERS)
+    use_topic(store, "reader", 3.0, "0:0-9", wrote=False)
+    links = FileLinks(store, Direction.BACKWARD, RowReader())
+    found = links.of(FileNode("reader", "0.0"), place(0, 2), is_end=True)
+    assert found.nodes == ()
+    assert {gap.app for gap in found.unsure} == {"known", "unknown"}
+    (known,) = (gap for gap in found.unsure if gap.app == "known")
+    assert f"whether that is the topic of {place(0, 2)} is not known" in known.reason
+
+
+def test_writers_whose_lineage_is_not_complete_are_named(store: SqliteStore) -> None:
+    # A batch that was cut short, or is under way, has written records that no node has.
+    use_topic(store, "ended", 1.0, "0:0-2", wrote=True)
+    use_topic(store, "running", 1.0, "0:0-2", wrote=True, has_ended=False)
+    use_topic(store, "began later", 9.0, "0:5-9", wrote=True, has_ended=False)
+    use_topic(store, "of another", 1.0, "0:0-2", wrote=True, topic_id="two", has_ended=False)
+    use_topic(store, "reader", 3.0, "0:0-5", wrote=False)
+    links = FileLinks(store, Direction.BACKWARD, RowReader())
+    found = links.of(FileNode("reader", "0.0"), place(0, 3), is_end=True)
+    (gap,) = found.unsure
+    assert (found.nodes, gap.app) == ((), "running")
+    assert f"its lineage is not complete: whether it wrote {place(0, 3)}, too" in gap.reason
+
+
+def test_each_reader_of_a_record_has_its_own_writers(store: SqliteStore) -> None:
+    use_topic(store, "writer", 1.0, "0:0-9", wrote=True)
+    use_topic(store, "reader", 3.0, "0:0-9", wrote=False)
+    use_topic(store, "reader of another", 3.0, "0:0-9", wrote=False, topic_id="two")
+
+    class Unsure:
+        def trace_rows(self, query: TraceQuery, recipe_place: RecipePlace) -> Answer:
+            return answer_of(recipe_place.app, query, "0.0", ["/writer.csv:1"], ["equal rows"])
+
+        def continue_trace(self, query: TraceQuery, records: RecordTrace) -> Answer | None:
+            raise AssertionError(query, records)
+
+    query = TraceQuery(Direction.BACKWARD, ("/asked:1",), all_jobs=True)
+    first = answer_of("reader", query, "0.0", [place(0, 2)])
+    (group,) = first.groups
+    readers = ("reader", "reader of another")
+    first = replace(first, groups=tuple(replace(group, app=app) for app in readers))
+    answer = QueryEngine(store, RowReader(), backend=Unsure()).follow(first, query)
+    ends = {(group.app, item.location) for group in answer.groups for item in group.items}
+    # Whether the writer wrote it is not certain, so it is listed itself, too, for each of both.
+    assert ends == {("writer", "/writer.csv:1"), *((app, place(0, 2)) for app in readers)}
+
+
+def test_many_records_are_one_look_up_in_the_store(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use_topic(store, "writer", 1.0, "0:0-99", wrote=True)
+    use_topic(store, "reader", 3.0, "0:0-99", wrote=False)
+    calls = Counter[str]()
+    for name in ("recorded_files", "application_ids", "graph", "messages"):
+        stock = getattr(SqliteStore, name)
+
+        def counted(*args: object, name: str = name, stock: Any = stock) -> Any:
+            calls[name] += 1
+            return stock(*args)
+
+        monkeypatch.setattr(SqliteStore, name, counted)
+    links = FileLinks(store, Direction.BACKWARD, RowReader())
+    for offset in range(90):
+        found = links.of(FileNode("reader", "0.0"), place(0, offset), is_end=True)
+        assert [one.app for one in found.nodes] == ["writer"]
+    assert max(calls.values()) < 10
+
+
+@pytest.mark.parametrize("problem", [KeyError("writer"), DamagedError("a file is gone", "writer")])
+def test_an_application_that_can_not_be_read_ends_no_query(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch, problem: Exception
+) -> None:
+    use_topic(store, "writer", 1.0, "0:0-9", wrote=True)
+    use_topic(store, "reader", 3.0, "0:0-9", wrote=False)
+    uses = UnfiledUses(store, Spellings())
+    assert uses.of_app("writer")
+    stock = SqliteStore.graph
+
+    def graph(self: SqliteStore, app: str) -> SqliteGraph:
+        if app == "writer":
+            # It is deleted, or harmed, while the query runs.
+            raise problem
+        return stock(self, app)
+
+    monkeypatch.setattr(SqliteStore, "graph", graph)
+    record = record_of_topic(place(0, 2))
+    assert record is not None
+    links = TopicLinks(store, Direction.BACKWARD, uses)
+    found = links.find(FileNode("reader", "0.0"), record, is_end=True)
+    assert [one.app for one in found.nodes] == ["writer"]
 
 
 @pytest.mark.parametrize("direction", list(Direction))

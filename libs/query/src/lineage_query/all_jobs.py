@@ -234,8 +234,8 @@ class _PendingRows:
     )
     versions: dict[tuple[FileNode, Location], str] = field(default_factory=dict)
     """What is said of rows that a table put into other files, where the trace can't go on from them."""
-    records: dict[Location, JobLinks] = field(default_factory=dict)
-    """Records of topics, with who may have written them."""
+    records: dict[tuple[FileNode, Location], JobLinks] = field(default_factory=dict)
+    """Records of topics by the nodes that read them, with who may have written them."""
     _queued: int = 0
 
     def add(
@@ -275,9 +275,10 @@ class _PendingRows:
         self, settled: Set[tuple[FileNode, Location]]
     ) -> Iterator[tuple[JobLinks, list[tuple[FileNode, Group, Item]]]]:
         """Records of which it is not certain that a node wrote them, with the items that they are. ``settled``: nodes, with records of theirs."""
-        for row, links in self.records.items():
+        for (origin, row), links in self.records.items():
             if not any((node, row) in settled for node in links.nodes):
-                yield links, [item for node in links.nodes for item in self.nodes[node][row]]
+                items = (item for node in links.nodes for item in self.nodes[node][row])
+                yield links, [item for item in items if item[0] == origin]
 
     def reasons(self, node: FileNode, rows: Sequence[Location], problem: str) -> list[str]:
         """Why a trace can't go on from rows at a node."""
@@ -432,7 +433,7 @@ def _queue_rows(
         job_links, linked_rows = links_of_paths[location.path]
         refused.update(dict.fromkeys(job_links.refused))
         if answer.direction is Direction.BACKWARD and record_of_topic(location.path) is not None:
-            pending.records[location] = job_links
+            pending.records[origin, location] = job_links
         for row in _lines_of(item, location):
             pending.add(job_links.nodes, row, (origin, group, item))
             for copy in job_links.copies:

@@ -138,7 +138,9 @@ class _Search:
                 yield replace(job, reason=AMONG_OFFSETS)
             else:
                 yield replace(job, same_version=True)
-        yield from self._not_known((*links.refused, *links.unsure), record)
+        # Of those that are named it is said already that their traces tell.
+        unsure = [refusal for refusal in links.unsure if refusal.app not in apps]
+        yield from self._not_known((*links.refused, *unsure), record)
 
     def _not_known(self, refused: Iterable[NotQueried], path: str) -> Iterator[NextJob]:
         for refusal in refused:

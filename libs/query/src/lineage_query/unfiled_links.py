@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from lineage_core.contract.offsets import OFFSETS, parse_offsets
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import NotQueried
 from lineage_query.unfiled_uses import UnfiledUse, UnfiledUses, shown_dataset
@@ -73,11 +72,11 @@ def unread_uses(path: str, apps: dict[str, None], *, wrote: bool) -> Iterator[No
 
 def _may_overlap(read: UnfiledUse, written: UnfiledUse) -> bool:
     """Whether some offset was both read and written, as far as the ranges are known."""
-    if not (OFFSETS.fullmatch(read.version) and OFFSETS.fullmatch(written.version)):
+    if read.ranges is None or written.ranges is None:
         return True
-    ranges = parse_offsets(read.version)
+    ranges = read.ranges
     return any(
         first < ranges[partition][1] and ranges[partition][0] < end
-        for partition, (first, end) in parse_offsets(written.version).items()
+        for partition, (first, end) in written.ranges.items()
         if partition in ranges
     )

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from functools import cache
+from collections.abc import Callable, Iterator, Mapping
 from typing import NamedTuple
 
 from lineage_core.contract.message import RecordFiles, RecordSplits
@@ -21,7 +20,10 @@ from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFiles
 
 
 class UnfiledUse(NamedTuple):
-    """That a node read or wrote (``wrote``) a dataset. ``at``: when it had read it, or began to write to it. ``version``: as it is recorded."""
+    """That a node read or wrote (``wrote``) a dataset. ``at``: when it had read it, or began to write to it. ``version``: as it is recorded.
+
+    ``ranges``: the offsets of a topic, by partition the first one and the one behind the last; None: they are not known.
+    """
 
     app: str
     node: str
@@ -29,26 +31,21 @@ class UnfiledUse(NamedTuple):
     wrote: bool
     at: float
     version: str
+    ranges: Mapping[int, tuple[int, int]] | None = None
 
     @property
     def text(self) -> str:
         """What an answer says of it."""
-        ranges = f" (offsets {self.version})" if OFFSETS.fullmatch(self.version) else ""
+        ranges = "" if self.ranges is None else f" (offsets {self.version})"
         verb = "wrote to" if self.wrote else "read"
         return f"{verb} {shown_dataset(self.path)} at {time_text(self.at)}{ranges}"
 
     def has_offset(self, partition: int, offset: int) -> bool | None:
         """Whether an offset is among those that were read, or that were written by then; None: these are not known."""
-        ranges = _ranges(self.version)
-        if ranges is None:
+        if self.ranges is None:
             return None
-        first, end = ranges.get(partition, (0, 0))
+        first, end = self.ranges.get(partition, (0, 0))
         return first <= offset < end
-
-
-@cache
-def _ranges(version: str) -> dict[int, tuple[int, int]] | None:
-    return parse_offsets(version) if OFFSETS.fullmatch(version) else None
 
 
 class UnfiledUses:
@@ -76,11 +73,11 @@ class UnfiledUses:
                 current_budget().check()
                 if not isinstance(message, RecordFiles | RecordSplits):
                     continue
+                text = message.version
+                ranges = parse_offsets(text) if OFFSETS.fullmatch(text) else None
                 for node, path, version, wrote in file_versions(message):
                     if unfiled_dataset(path) is not None:
-                        uses.append(
-                            UnfiledUse(app, node, path, wrote, version.mtime, message.version)
-                        )
+                        uses.append(UnfiledUse(app, node, path, wrote, version.mtime, text, ranges))
             self._by_app[app] = uses
         return self._by_app[app]
 
