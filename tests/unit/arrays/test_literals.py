@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import importlib.util
+import inspect
 import itertools
 import linecache
+import os
+import sys
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -42,6 +46,8 @@ EXPRESSIONS = (
     "np.convolve(x[0], [0.5, {}, 0.5], mode='same')",
     "np.linalg.norm(x, axis={})",
     "(lambda y: y[{}:])(x)",
+    "ndimage.shift(x, 1.0, order={})",
+    "ndimage.gaussian_filter(x, {}, order={})",
 )
 STATEMENTS = (
     "y[{}:{}] = 7",
@@ -51,7 +57,7 @@ STATEMENTS = (
     "y[{}:] -= 2",
     "y[0] = y[1] = {}",
 )
-HEAD = "import numpy as np\n"
+HEAD = "import numpy as np\nfrom lineage_arrays.scipy import ndimage\n"
 
 
 def function_of(name: str, code: str) -> str:
@@ -192,3 +198,46 @@ def test_numbers_that_are_written_are_no_rows_of_an_answer(
     for at, is_complete in enumerate(codes.values()):
         made = getattr(module, f"f{at}")(x, np.float64(1.0))
         assert recording.back(made, choices=True).complete is is_complete
+
+
+def test_what_compilers_warn_of_is_not_said_again(tmp_path: Path) -> None:
+    source = HEAD + "def made(x, one):\n    return x[1:] if '\\d' or one is 1 else x\n"
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        module = module_at(tmp_path / "program.py", source)
+    recording, x, one = recorded()
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        before = list(warnings.filters)
+        made = module.made(x, one)
+        assert warnings.filters == before
+    assert recording.back(made).complete
+    assert not seen
+
+
+def test_the_source_of_a_program_that_came_by_a_pipe_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may be the program's input by now, and to open a pipe that nobody writes to takes as long as that lasts."""
+    pipe = str(tmp_path / "program.py")
+    os.mkfifo(pipe)
+    opened: list[str] = []
+    monkeypatch.setattr(linecache, "getlines", lambda name: opened.append(name) or [])
+    names: dict[str, Any] = {}
+    exec(compile(HEAD + function_of("made", "x[1:]"), pipe, "exec"), names)
+    recording, x, one = recorded()
+    assert not recording.back(names["made"](x, one)).complete
+    assert pipe not in opened
+
+
+def test_a_sum_of_many_numbers_does_not_fail_where_the_program_stands_deep(tmp_path: Path) -> None:
+    def called_deep(levels: int, x: TracedArray, one: int) -> Any:
+        return module.made(x, one) if not levels else called_deep(levels - 1, x, one)
+
+    terms = "+".join(["1"] * 500)
+    source = HEAD + function_of("made", f"x * ({terms})") + function_of("first", "x * 2")
+    module = module_at(tmp_path / "program.py", source)
+    recording, x, one = recorded()
+    module.first(x, one)
+    deep = sys.getrecursionlimit() - len(inspect.stack()) - 300
+    assert not recording.back(called_deep(deep, x, one)).complete

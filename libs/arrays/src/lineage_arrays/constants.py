@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from lineage_arrays.calls import LISTS, Call, operands
-from lineage_arrays.literals import NO_OPTIONS, calling_frame, written_at
+from lineage_arrays.literals import calling_frame, is_option, written_at
 from lineage_arrays.workflow import Operand, Workflow
 
 _NUMBERS = (int, float, complex, np.generic, np.ndarray)
@@ -138,7 +138,7 @@ def _is_about_texts(call: Call) -> bool:
 
 
 def _options(call: Call) -> list[Any]:
-    return [value for key, value in call.kwargs.items() if key not in NO_OPTIONS]
+    return [value for key, value in call.kwargs.items() if not is_option(key, value)]
 
 
 def _may_be_row(value: Any, texts: bool, whole_numbers: bool) -> bool:

@@ -7,10 +7,14 @@ only where compiling it gives the very code that runs: it may have been edited, 
 from __future__ import annotations
 
 import ast
+import contextlib
 import dis
 import functools
 import linecache
 import os
+import re
+import warnings
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -22,14 +26,18 @@ import numpy as np
 Position: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
 NO_OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
-"""Names of arguments that are no values."""
+"""Names of arguments that are no values; a number in the place of one is, as that of ``scipy.ndimage.shift(x, 1.5, order=3)``."""
 KEPT_MAX = 256
 """Files and codes of which the expressions are kept; then they are read again."""
-SOURCE_MAX = 4_000_000
-"""Characters of a source that is looked at."""
+SOURCE_MAX = 1_000_000
+"""Characters of a source that is looked at: a job waits some seconds for so many."""
 _HOME = str(Path(__file__).parent)
 _PASSING_ON = str(Path(np.__file__).parent / "lib" / "mixins")
 """NumPy's own code for operators, which passes its arguments on."""
+_OWN_NAME = "<lineage_arrays.literals>"
+"""Of what is compiled here."""
+_UNSEEN = ("ignore", None, Warning, re.compile(re.escape(_OWN_NAME)), 0)
+"""A filter of warnings: the program has had them when it was compiled."""
 _ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
 
 
@@ -47,18 +55,11 @@ class Written:
 
     def has_all(self, values: Iterable[Any]) -> bool:
         """Whether some values are among the literals, each as often."""
-        left = list(self._alike)
-        for value in values:
-            # By type, too: 1, 1.0 and True are three values.
-            alike = type(value), repr(value)
-            if alike not in left:
-                return False
-            left.remove(alike)
-        return True
+        return Counter(map(_alike, values)) <= self._alike
 
     @functools.cached_property
-    def _alike(self) -> tuple[tuple[type, str], ...]:
-        return tuple((type(value), repr(value)) for value in self.literals)
+    def _alike(self) -> Counter[tuple[type, Any]]:
+        return Counter(map(_alike, self.literals))
 
     def calls(self, name: str) -> bool:
         """Whether it is an operator or an index, or a call of a function or method of this name."""
@@ -71,6 +72,17 @@ class Written:
         name, code = self.called[-1], frame.f_code
         is_local = name in code.co_varnames or name in code.co_cellvars or name in code.co_freevars
         return is_local or not isinstance(frame.f_globals.get(name), ModuleType)
+
+
+def _alike(value: Any) -> tuple[type, Any]:
+    """What equal values have alike: by type, too, as 1, 1.0 and True are three values, and so are 0.0 and -0.0."""
+    return type(value), repr(value) if isinstance(value, float | complex) else value
+
+
+def is_option(name: str | None, value: object) -> bool:
+    """Whether an argument of this name is one of :data:`NO_OPTIONS`."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return name in NO_OPTIONS and not is_number
 
 
 def written_at(frame: FrameType) -> Written | None:
@@ -127,7 +139,11 @@ class _Expressions:
             return None
         node = self.expressions.get(self.positions[instruction // 2])
         operation = dis.opname[self.code.co_code[instruction]]
-        return None if node is None else _arguments(node, operation.startswith("STORE"))
+        try:
+            return None if node is None else _arguments(node, operation.startswith("STORE"))
+        except RecursionError:
+            # The program stands deeper now than when the source was read.
+            return None
 
 
 _of_codes: dict[int, _Expressions] = {}
@@ -138,14 +154,18 @@ def _read(code: CodeType) -> ByPosition | None:
     """The expressions of the file of some code; None: it is not the source of this code, or there is none."""
     if not hasattr(code, "co_positions"):
         return None
+    if os.path.exists(code.co_filename) and not os.path.isfile(code.co_filename):
+        # What a program is given by a pipe is the program's to read.
+        return None
     lines = linecache.getlines(code.co_filename)
     if not lines or sum(map(len, lines)) > SOURCE_MAX:
         return None
     known = _of_files.get(code.co_filename)
     if known is None or known[0] != lines:
         try:
-            tree = ast.parse("".join(lines))
-            codes = dict.fromkeys(_codes_of(tree, code.co_filename))
+            with _unseen_warnings():
+                tree = ast.parse("".join(lines), _OWN_NAME)
+                codes = dict.fromkeys(_codes_of(tree, os.path.isfile(code.co_filename)))
         except (SyntaxError, ValueError, RecursionError):
             return None
         if len(_of_files) >= KEPT_MAX:
@@ -154,12 +174,32 @@ def _read(code: CodeType) -> ByPosition | None:
     return known[2] if code in known[1] else None
 
 
-def _codes_of(tree: ast.Module, path: str) -> Iterator[CodeType]:
-    """All codes of a source, as a file has them; and what is no file, as the cells of notebooks are, which run statement by statement."""
-    yield from _nested(compile(tree, path, "exec", dont_inherit=True))
-    for statement in () if os.path.isfile(path) else tree.body:
-        yield from _nested(compile(ast.Module([statement], []), path, "exec", dont_inherit=True))
-        yield from _nested(compile(ast.Interactive([statement]), path, "single", dont_inherit=True))
+@contextlib.contextmanager
+def _unseen_warnings() -> Iterator[None]:
+    """Let nobody see warnings of what is compiled here. :class:`warnings.catch_warnings` would take those of other threads, too."""
+    filters: list[Any] = warnings.filters  # type: ignore[assignment]
+    filters.insert(0, _UNSEEN)
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ValueError):
+            filters.remove(_UNSEEN)
+
+
+def _codes_of(tree: ast.Module, is_file: bool) -> Iterator[CodeType]:
+    """All codes of a source, as a file has them; and what is no file, as the cells of notebooks are, which run statement by statement.
+
+    Codes are equal by what they do and where it stands, whatever the file is called.
+    """
+    yield from _nested(_compiled(tree, "exec"))
+    for statement in () if is_file else tree.body:
+        yield from _nested(_compiled(ast.Module([statement], []), "exec"))
+        yield from _nested(_compiled(ast.Interactive([statement]), "single"))
+
+
+def _compiled(tree: ast.Module | ast.Interactive, mode: str) -> CodeType:
+    code: CodeType = compile(tree, _OWN_NAME, mode, dont_inherit=True)
+    return code
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:
@@ -220,13 +260,20 @@ def _arguments(node: ast.AST, is_store: bool) -> Written | None:
         case ast.Call(func=function, args=args, keywords=keywords):
             if any(isinstance(one, ast.Starred) for one in args) or any(one.arg is None for one in keywords):  # fmt: skip
                 return None
-            given = [*args, *(one.value for one in keywords if one.arg not in NO_OPTIONS)]
+            given = [*args, *(one.value for one in keywords if not _is_option(one))]
             called = _names(function)
         case _:
             return None
     literals: list[Any] = []
     others = assigned + sum(_take_apart(one, literals) for one in given)
     return Written(tuple(literals), others, called)
+
+
+def _is_option(keyword: ast.keyword) -> bool:
+    try:
+        return is_option(keyword.arg, _value_of(keyword.value))
+    except (TypeError, ValueError, ArithmeticError):
+        return keyword.arg in NO_OPTIONS
 
 
 def _names(node: ast.expr) -> tuple[str, ...]:
