@@ -222,7 +222,7 @@ def test_the_source_of_a_program_that_came_by_a_pipe_is_left_to_it(
     pipe = str(tmp_path / "program.py")
     os.mkfifo(pipe)
     opened: list[str] = []
-    monkeypatch.setattr(linecache, "getlines", lambda name: opened.append(name) or [])
+    monkeypatch.setattr(linecache, "getlines", opened.append)
     names: dict[str, Any] = {}
     exec(compile(HEAD + function_of("made", "x[1:]"), pipe, "exec"), names)
     recording, x, one = recorded()
