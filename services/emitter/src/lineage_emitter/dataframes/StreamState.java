@@ -186,7 +186,7 @@ public class StreamState {
    * hold keys (`KEY`); null: none does. `below`: what it groups.
    */
   public LogicalPlan byKeys(LogicalPlan function, LogicalPlan below) throws Exception {
-    Object groups = function.getClass().getMethod("groupingAttributes", new Class[0]).invoke(function, new Object[0]);
+    Object groups = groupsOf(function);
     ListBuffer keys = new ListBuffer();
     ListBuffer columns = new ListBuffer();
     scala.collection.Iterator given = function.output().iterator();
@@ -206,12 +206,26 @@ public class StreamState {
         new Project(columns.toList(), new Distinct(new Project(keys.toList(), below))));
   }
 
+  /** The keys by which such a function is called: a node that may have two inputs calls them attributes of the left one. */
+  private static Object groupsOf(LogicalPlan function) throws Exception {
+    Method[] methods = function.getClass().getMethods();
+    for (int i = 0; i < methods.length; i++) {
+      String name = methods[i].getName();
+      boolean gives = name.equals("groupingAttributes") || name.equals("leftAttributes");
+      if (gives && methods[i].getParameterCount() == 0) {
+        return methods[i].invoke(function, new Object[0]);
+      }
+    }
+    throw new NoSuchMethodException("groupingAttributes");
+  }
+
   /** The key that a column is declared to hold; null: none, or one of another type. */
   private static Attribute keyOf(Attribute column, scala.collection.Iterable keys) {
     if (!column.metadata().contains(KEY)) {
       return null;
     }
-    String name = column.metadata().getString(KEY);
+    // Whatever the program has put there.
+    Object name = column.metadata().map().get(KEY).get();
     scala.collection.Iterator each = keys.iterator();
     while (each.hasNext()) {
       Attribute key = (Attribute) each.next();
