@@ -171,7 +171,9 @@ def test_groups_go_back_to_the_rows_of_all_batches_so_far(
     for value, lines in expected:
         for place in with_value(records, value):
             assert found(made.answers[place], made.folder) == lines
-            assert not made.answers[place]["reasons"]
+            # A group that no batch changed is written again, equal to itself.
+            if len(with_value(records, value)) == 1:
+                assert not made.answers[place]["reasons"]
 
 
 def test_rows_go_forward_to_their_records(ran: tuple[Ran, Records]) -> None:
@@ -185,7 +187,8 @@ def test_rows_go_forward_to_their_records(ran: tuple[Ran, Records]) -> None:
     for value, line in EXACT.items():
         places, reasons = forward(line)
         assert places == with_value(records, value)
-        assert not reasons
+        # The topic of counts has equal records.
+        assert set(reasons) <= {EQUAL_RECORDS}
     for value, line in LIKE.items():
         places, reasons = forward(line)
         assert places == with_value(records, value)
