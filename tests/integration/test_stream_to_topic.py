@@ -37,10 +37,10 @@ LIKE = {"COPIED": "in/0.json:3", "SAME": "jobs/0.json:2"}
 """Where one of two records came from that another program has written, too."""
 OF_OTHERS = {"BEFORE", "NOBODY", "BETWEEN", "BEHIND"}
 COUNTED = (
-    ("in/0.json:1", "in/0.json:2", "in/0.json:3"),
-    ("in/1.json:1", "in/1.json:2", "in/1.json:3"),
-    ("in/2.json:1",),
-    ("in/3.json:1",),
+    ("counted/0.json:1", "counted/0.json:2", "counted/0.json:3"),
+    ("counted/1.json:1", "counted/1.json:2", "counted/1.json:3"),
+    ("counted/2.json:1",),
+    ("counted/3.json:1",),
 )
 """Rows of one group, batch by batch; the other group has one row, of the second batch."""
 
@@ -165,15 +165,15 @@ def test_groups_go_back_to_the_rows_of_all_batches_so_far(
         expected.append((f"{mode} {len(rows)}", set(rows)))
         # The other group is changed by one batch.
         if number == 1 or (number > 1 and mode == "complete"):
-            expected.append((f"{mode} 1", {"in/1.json:4"}))
+            expected.append((f"{mode} 1", {"counted/1.json:4"}))
     places = {place for place, (_, value) in records.items() if value.startswith(mode)}
     assert sorted(records[place][1] for place in places) == sorted(value for value, _ in expected)
     for value, lines in expected:
         for place in with_value(records, value):
             assert found(made.answers[place], made.folder) == lines
-            # A group that no batch changed is written again, equal to itself.
-            if len(with_value(records, value)) == 1:
-                assert not made.answers[place]["reasons"]
+            # A group that no batch changed is written again, maybe before the topic's ends are looked up.
+            again = {OTHERS} if len(with_value(records, value)) > 1 else set()
+            assert set(made.answers[place]["reasons"]) <= again
 
 
 def test_rows_go_forward_to_their_records(ran: tuple[Ran, Records]) -> None:
@@ -187,8 +187,7 @@ def test_rows_go_forward_to_their_records(ran: tuple[Ran, Records]) -> None:
     for value, line in EXACT.items():
         places, reasons = forward(line)
         assert places == with_value(records, value)
-        # The topic of counts has equal records.
-        assert set(reasons) <= {EQUAL_RECORDS}
+        assert not reasons
     for value, line in LIKE.items():
         places, reasons = forward(line)
         assert places == with_value(records, value)
