@@ -52,7 +52,7 @@ from lineage_query.trace_query import TraceQuery
 
 pytestmark = pytest.mark.security
 
-ASKED = QueryRequest("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False)
+ASKED = QueryRequest("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False, False)
 ANSWER = Answer("app-1", Direction.BACKWARD, ("out#1",), (), True, (), (), (), False, True)
 
 
@@ -105,6 +105,7 @@ def test_all_of_a_question_is_sent() -> None:
         as_now=True,
         where="x > 1",
         all_jobs=True,
+        way=True,
     )
     assert QueryRequest.of(question, "/").question() == question
     # The session answers with rows; they are counted by containers where the query was made.

@@ -42,6 +42,7 @@ class QueryRequest:
     as_now: bool
     where: str
     all_jobs: bool
+    way: bool
 
     @classmethod
     def of(cls, question: TraceQuery, folder: str) -> QueryRequest:
@@ -58,6 +59,7 @@ class QueryRequest:
             question.as_now,
             question.where,
             question.all_jobs,
+            question.way,
         )
 
     def question(self) -> TraceQuery:
@@ -81,6 +83,7 @@ class QueryRequest:
             as_now=self.as_now,
             where=self.where,
             all_jobs=self.all_jobs,
+            way=self.way,
         )
 
 
