@@ -72,9 +72,16 @@ def continued(earlier: EarlierRun | None, known: Known) -> Continued | None:
 
 
 def plan_mark(recipe: Recipe, streams: Sequence[Source]) -> str:
-    """A mark that is equal for recipes that differ by no more than what was read of ``streams``, and by numbers of columns."""
+    """A mark that is equal for recipes that differ by no more than what was read of ``streams``, and by numbers of columns.
+
+    Empty: some other source has the files of a stream, so it is not known which of the two may differ.
+    """
+    are_of_streams = [_is_of(source, streams) for source in recipe.sources]
+    if sum(are_of_streams) > len(streams):
+        return ""
     sources = tuple(
-        _unread(source) if _is_of(source, streams) else source for source in recipe.sources
+        _unread(source) if is_of_stream else source
+        for source, is_of_stream in zip(recipe.sources, are_of_streams, strict=True)
     )
     output = replace(recipe.output, files=(), version=None, commits=())
     plain = replace(
