@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 from lineage_core.contract.positions import is_file_node
@@ -76,6 +76,7 @@ class Reaching:
         self._ids = store.application_ids()
         self._spellings = Spellings()
         self._statuses: dict[tuple[str, str, str], FileStatus] = {}
+        self._statuses_of_node: dict[tuple[str, str], frozenset[FileStatus] | None] = {}
         self._set_aside_of: dict[str, Collection[str]] = {}
         self._rows: dict[tuple[str, str, Place | tuple[str, str | None, int]], ReachedRow] = {}
         self._of_start: dict[Place, bool] = {}
@@ -294,16 +295,26 @@ class Reaching:
 
     def _status_in_any_file(self, app: str, node: str, otherwise: FileStatus) -> FileStatus:
         """The status of a row that was written to some file of a node: changed or gone where all are, not known where some are."""
-        try:
-            statuses = set(self._engine.locations(app).file_statuses(node).values())
-        except (LineageError, KeyError):
-            current_budget().check()
+        statuses = self._file_statuses(app, node)
+        if statuses is None:
             return "unknown"
         statuses = statuses or {otherwise}
         if all(map(has_changed, statuses)):
             # A file that is not gone may have been changed elsewhere.
             return "gone" if statuses == {"gone"} else "changed"
         return "unknown" if any(map(has_changed, {*statuses, otherwise})) else worst(statuses)
+
+    def _file_statuses(self, app: str, node: str) -> Set[FileStatus] | None:
+        """The statuses of the files of a node, which are looked at once for all of its rows; None: they can't be."""
+        key = app, node
+        if key not in self._statuses_of_node:
+            try:
+                found = self._engine.locations(app).file_statuses(node)
+                self._statuses_of_node[key] = frozenset(found.values())
+            except (LineageError, KeyError):
+                current_budget().check()
+                self._statuses_of_node[key] = None
+        return self._statuses_of_node[key]
 
     def _array_file(self, app: str, node: str) -> str | None:
         """The file of an array; None: it has none."""

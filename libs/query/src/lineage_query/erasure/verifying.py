@@ -193,13 +193,19 @@ class Verifying:
     def _outputs(self) -> None:
         rows = [row for row in self.document["rows"] if not row["kept"]]
         texts: dict[str, list[dict[str, Any]]] = {}
+        unplaced: set[tuple[Any, ...]] = set()
         for row in rows:
             if row["place"] is None and row["what"] == CELLS:
                 self._unseen(
                     f"{row['app']}: cells of the array {row['label']} were computed from the rows: what stands in them is not known"
                 )
             elif row["place"] is None and row["path"] is not None:
-                self._look(partial(self._unplaced, row), f"{row['path']} ({row['label']})")
+                # All files of the output are looked at: once for its rows of which the same can be said.
+                name = f"{row['path']} ({row['label']})"
+                alike = row["app"], row["node"], name, *row["columns"]
+                if alike not in unplaced:
+                    unplaced.add(alike)
+                    self._look(partial(self._unplaced, row), name)
             elif row["place"] is None:
                 self._unseen(
                     f"{row['app']}: {row['what']} ({row['label']}) gave values to the program: what became of them is not known"
