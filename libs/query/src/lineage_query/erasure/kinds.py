@@ -332,12 +332,7 @@ def _is_sure(value: Sequence[str]) -> bool:
 
 def _values_by_column(text: str) -> dict[str, tuple[str, ...]]:
     """The words of the values of a row by its columns, in small letters; none where its text does not name them."""
-    if not text.startswith("{"):
-        return {}
-    try:
-        row = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
+    row = _json_in(text)
     if not isinstance(row, dict):
         return {}
     return {
