@@ -12,6 +12,7 @@ import re
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
+from functools import cached_property
 from itertools import chain
 from typing import Any
 from unicodedata import normalize
@@ -199,6 +200,12 @@ class _Judging:
     steps: Sequence[_Step | str]
     complete: bool
 
+    @cached_property
+    def _values(self) -> tuple[tuple[str, tuple[str, ...]], ...]:
+        """The subject's values, each once, as column and words."""
+        values = dict.fromkeys(chain.from_iterable(row.values for row in self.subject))
+        return tuple((column, words) for column, value in values if (words := words_of(value)))
+
     def judged(self) -> list[ReachedRow]:
         """Rows in the order of their making, as far as they depend on each other."""
         of_place: dict[Place, ReachedRow] = {}
@@ -291,9 +298,8 @@ class _Judging:
         words, by_column = words_of(text), _values_by_column(text)
         return not any(
             _is_sure(own) or holds(by_column.get(column.lower(), ()), own)
-            for row in self.subject
-            for column, value in row.values
-            if column in columns and (own := words_of(value)) and holds(words, own)
+            for column, own in self._values
+            if column in columns and holds(words, own)
         )
 
     @staticmethod
@@ -309,12 +315,11 @@ class _Judging:
         if text is None:
             return ()
         words = words_of(text)
-        found: dict[str, None] = {}
-        for row in self.subject:
-            for column, value in row.values:
-                own = words_of(value)
-                if own and holds(words, own) and not any(holds(other, own) for other in others):
-                    found[column] = None
+        found = {
+            column: None
+            for column, own in self._values
+            if holds(words, own) and not any(holds(other, own) for other in others)
+        }
         return tuple(found)
 
 
