@@ -7,10 +7,11 @@ was made anew under its name has another one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import TYPE_CHECKING
 
 from lineage_core.contract.message import Begin
@@ -54,7 +55,7 @@ class _Record:
 class _Others:
     """Uses that any application made of topics with one name. ``by_rows``: writes whose rows name their topics. ``unread``: applications whose uses can't be read."""
 
-    uses: Sequence[UnfiledUse]
+    by_app: Mapping[str, Sequence[UnfiledUse]]
     by_rows: Sequence[UnfiledUse]
     unread: dict[str, None]
 
@@ -100,7 +101,7 @@ class TopicLinks:
         others = self._others_of(record.topic)
         nodes: dict[FileNode, None] = {}
         unsure: list[NotQueried] = []
-        for other in others.uses:
+        for other in chain.from_iterable(others.by_app.values()):
             current_budget().check()
             has_offset = other.has_offset(record.partition, record.offset)
             is_same = has_offset is not False and self._is_same_topic(own, other)
@@ -138,13 +139,16 @@ class TopicLinks:
         if topic not in self._others:
             unread: dict[str, None] = {}
             wrote = self._is_backward
-            uses = [*self._uses.named(topic, partial(_has_parts, topic.parts), unread, wrote=wrote)]
+            by_app: dict[str, list[UnfiledUse]] = {}
+            has_name = partial(_has_parts, topic.parts)
+            for use in self._uses.named(topic, has_name, unread, wrote=wrote):
+                by_app.setdefault(use.app, []).append(use)
             by_rows = list[UnfiledUse]()
             if wrote:
                 named_by_rows = UnfiledDataset(topic.address, (ANY_TOPIC,))
                 is_one = partial(_has_parts, named_by_rows.parts)
                 by_rows += self._uses.named(named_by_rows, is_one, unread, wrote=True)
-            self._others[topic] = _Others(uses, by_rows, unread)
+            self._others[topic] = _Others(by_app, by_rows, unread)
         return self._others[topic]
 
     def _written_by_rows(
@@ -161,10 +165,7 @@ class TopicLinks:
     ) -> Iterator[NotQueried]:
         """Applications that wrote to the topic and whose lineage is not complete: a batch that was cut short, or is under way, has written records, too."""
         read_at = max(use.at for use in own)
-        by_app: dict[str, list[UnfiledUse]] = {}
-        for other in others.uses:
-            by_app.setdefault(other.app, []).append(other)
-        for app, uses in by_app.items():
+        for app, uses in others.by_app.items():
             began_at = self._unfinished_since(app)
             if began_at is None or began_at > read_at:
                 continue

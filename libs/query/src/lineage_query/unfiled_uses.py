@@ -16,7 +16,7 @@ from lineage_store.errors import UNREAD
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import Spellings
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFiles, file_versions
+from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, file_versions
 
 
 class UnfiledUse(NamedTuple):
@@ -103,7 +103,8 @@ class UnfiledUses:
             named = unfiled_dataset(path)
             return named is not None and may_be(named)
 
-        recorded = self.recorded(dataset)
+        query = FileQuery(dataset.path, self._spellings, in_any_folder=True)
+        recorded = self._store.recorded_files(query)
         unread.update(dict.fromkeys(recorded.unread))
         apps = dict.fromkeys(
             file.app
@@ -120,11 +121,6 @@ class UnfiledUses:
                 current_budget().check()
                 if use.wrote == wrote and counts(use.path):
                     yield use
-
-    def recorded(self, dataset: UnfiledDataset) -> RecordedFiles:
-        """What stores have of datasets with the last part of a name, whatever stands before it."""
-        query = FileQuery(dataset.path, self._spellings, in_any_folder=True)
-        return self._store.recorded_files(query)
 
 
 def shown_dataset(path: str) -> str:
