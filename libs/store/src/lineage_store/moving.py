@@ -168,7 +168,6 @@ def move_application(
     problems = dict(source.counts(app).problems)
     was_there = _has(lake, app, wanted, problems) or _is_rest(source, lake, app)
     if not was_there:
-        _check_other(source, lake, app)
         _copy(source, lake, app, problems)
         if not _has(lake, app, wanted, problems):
             raise ChangedError(
@@ -193,25 +192,24 @@ def _has(lake: LakeStore, app: str, wanted: Contents, problems: dict[str, str]) 
 
 
 def _is_rest(source: GraphStore, lake: LakeStore, app: str) -> bool:
-    """Whether the source has less of an application than the lake, and nothing that the lake has not: its deletion was interrupted."""
-    try:
-        rest, whole = names_of(source, app), names_of(lake, app)
-        return rest != whole and whole.has_all_of(rest)
-    except KeyError:
-        return False
+    """Whether the source has less of an application than the lake, and nothing that the lake has not: its deletion was interrupted.
 
-
-def _check_other(source: GraphStore, lake: LakeStore, app: str) -> None:
-    """Refuse to copy an application beside lineage of the same id that the source has not: both would be one afterwards."""
+    Raises:
+        ChangedError: the lake has lineage of this id that the source has not: were it copied beside that, both would be one afterwards.
+    """
     try:
         there = names_of(lake, app)
     except KeyError:
-        return
-    if not names_of(source, app).has_lineage_of(there):
+        return False
+    here = names_of(source, app)
+    if here != there and there.has_all_of(here):
+        return True
+    if not here.has_lineage_of(there):
         raise ChangedError(
             f"{app} has other lineage in {lake.address}, as of another run with this id: nothing was copied or deleted; "
             "remove the one that is of no use from its store, by `lineage --store STORE rm APP`"
         )
+    return False
 
 
 def _copy(source: GraphStore, lake: LakeStore, app: str, problems: dict[str, str]) -> None:
