@@ -500,7 +500,7 @@ class LakeTable:
         with self._lock:
             self._refresh()
             removed = self._vacuumed(older_than_h, deletes=True)
-            unfinished = self._dead(self._vacuumed(max(older_than_h, UNFINISHED_H), full=True))
+            unfinished = self.dead(self._vacuumed(max(older_than_h, UNFINISHED_H), full=True))
             self.erase(unfinished)
             self._refresh()
             try:
@@ -523,10 +523,16 @@ class LakeTable:
         with self._lock:
             self._refresh()
             listed = [*self._vacuumed(0), *self._vacuumed(UNFINISHED_H, full=True)]
-            return [file for file in self._dead(listed) if file.key == key]
+            return [file for file in self.dead(listed) if file.key == key]
 
-    def _dead(self, paths: Iterable[str]) -> list[LakeFile]:
-        """Files of the lake that the newest version does not hold. It is read now, after the listing: what was committed meanwhile is in it."""
+    def dead(self, paths: Iterable[str]) -> list[LakeFile]:
+        """Files of the lake, among those of a listing, that the newest version does not hold; their sizes are not known.
+
+        It is read now, after the listing: what was committed meanwhile is in it.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
         by_key = self.snapshot(newest=True).files
         live = {file.path for files in by_key.values() for file in files}
         dead = {path for path in paths if is_of_lake(path)} - live

@@ -10,7 +10,7 @@ from pyarrow import fs
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.lake.file_names import is_of_lake
 from lineage_store.lake.storage_errors import reason_of
-from lineage_store.lake.table import UNFINISHED_H, LakeFile, LakeTable
+from lineage_store.lake.table import UNFINISHED_H, LakeTable
 
 KEPT_S: Final = UNFINISHED_H * 3600.0
 """Files of this age in no version are deleted: a commit of files nearly as old is refused by the table."""
@@ -36,8 +36,6 @@ def remove_leftovers(table: LakeTable) -> int:
     }
     if not old:
         return 0
-    # Read after the list: whatever was committed of it is in this version.
-    held = {file.path for files in table.snapshot(newest=True).files.values() for file in files}
-    gone = old - held
-    table.erase(LakeFile(path, 0, "") for path in gone)
+    gone = table.dead(old)
+    table.erase(gone)
     return len(gone)
