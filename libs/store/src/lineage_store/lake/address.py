@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_core.recipe.names import DELTA_LOG
 from lineage_store.errors import StoreError, StoreUnavailableError
 
 LAKE_PREFIX = "lake:"
@@ -117,7 +118,7 @@ def log_folder(address: LakeAddress) -> tuple[int, int] | None:
     if not address.is_local:
         return None
     try:
-        status = os.stat(f"{address.location}/_delta_log")
+        status = os.stat(f"{address.location}/{DELTA_LOG}")
     except FileNotFoundError:
         return None
     except OSError as error:

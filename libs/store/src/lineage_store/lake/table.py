@@ -18,6 +18,7 @@ from pyarrow import fs
 
 from lineage_core.environment.extras import needed
 from lineage_core.environment.private_files import ensure_private_folder
+from lineage_core.recipe.names import DELTA_LOG
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import OffsetMovedError, StoreError, StoreUnavailableError
 from lineage_store.lake.address import LakeAddress, log_folder
@@ -34,8 +35,6 @@ VERSION: Final = 2
 """Since 2 a lake may hold blocks that are not visible yet."""
 NAME: Final = "lineage"
 DESCRIPTION: Final = "lineage store, version "
-LOG: Final = "_delta_log"
-"""The folder of the table's log."""
 RETRY_S: Final = 60.0
 """How long a commit is tried again that conflicts with those of others."""
 PAUSE_S: Final = 0.02
@@ -90,6 +89,11 @@ class Snapshot:
 
     version: int
     files: Mapping[str, tuple[LakeFile, ...]] = field(default_factory=dict)
+
+
+def _log_entry(version: int) -> str:
+    """The path of the entry that a version has in the log."""
+    return f"{DELTA_LOG}/{version:020}.json"
 
 
 def sync_files(*paths: Path) -> None:
@@ -210,7 +214,7 @@ class LakeTable:
     def _create(self, location: str) -> None:
         names = self._names_in_folder()
         # Others may make the table at this moment.
-        if names and LOG not in names:
+        if names and DELTA_LOG not in names:
             raise StoreError(f"{location} is a folder with other files; give an empty one")
         if self.address.is_local:
             ensure_private_folder(Path(location))
@@ -269,7 +273,7 @@ class LakeTable:
             StoreError: the storage can't be read.
         """
         try:
-            info = self.files.get_file_info(f"{LOG}/{version:020}.json")
+            info = self.files.get_file_info(_log_entry(version))
         except OSError as error:
             raise self._not_read(error) from error
         return info.size or 0, info.mtime_ns
@@ -337,8 +341,8 @@ class LakeTable:
         """Whether a folder of this machine has the commit after the one that was read last."""
         if not self.address.is_local:
             return False
-        log = f"{self.address.location}/{LOG}"
-        return os.path.exists(f"{log}/{self._table.version() + 1:020}.json")
+        entry = _log_entry(self._table.version() + 1)
+        return os.path.exists(f"{self.address.location}/{entry}")
 
     def _read(self) -> Snapshot:
         added = live_files(self._table)
@@ -456,9 +460,9 @@ class LakeTable:
         self._refresh()
         if self.address.is_local:
             # Have it on the disk: what it replaces is deleted elsewhere, and a power may fail.
-            log = Path(self.address.location) / LOG
+            folder = Path(self.address.location)
             versions = range(before + 1, self._table.version() + 1)
-            sync_files(*(log / f"{version:020}.json" for version in versions), log)
+            sync_files(*(folder / _log_entry(version) for version in versions), folder / DELTA_LOG)
 
     def _add(self, file: LakeFile, changes: bool) -> Any:
         return self._actions.AddAction(
