@@ -32,7 +32,7 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
     lengths = high - low + 1
     size = math.prod(shape)
     if shape and len(low) and bool((lengths == 1).all()):
-        return Cells.within(shape, _positions(shape, low))
+        return Cells.within(shape, low @ strides_of(shape))
     some = (lengths > 0).all(axis=1)
     low, high, lengths = low[some], high[some], lengths[some]
     if not len(low) or not size:
@@ -43,13 +43,9 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
     return Cells.masked(_counted(shape, low, high) > 0)
 
 
-def _positions(shape: Shape, coordinates: I64) -> I64:
-    """Of cells of an array with axes."""
-    positions: I64 = coordinates[:, 0].copy()
-    for axis, length in enumerate(shape[1:], start=1):
-        positions *= length
-        positions += coordinates[:, axis]
-    return positions
+def strides_of(shape: Shape) -> I64:
+    """How far apart in positions neighbours on each axis are."""
+    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
 
 
 def written_out(shape: Shape, low: I64, lengths: I64) -> I64:

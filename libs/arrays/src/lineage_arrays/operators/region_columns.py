@@ -69,11 +69,6 @@ def pointer_of(lengths: I64) -> I64:
     return pointer
 
 
-def strides_of(shape: Shape) -> I64:
-    """How far apart in positions neighbours on each axis are."""
-    return np.array([math.prod(shape[axis + 1 :]) for axis in range(len(shape))], np.int64)
-
-
 def coordinates_of(shape: Shape, positions: I64) -> I64:
     """Coordinates of positions: int64 of shape (positions, axes)."""
     coordinates = np.empty((len(positions), len(shape)), np.int64)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from lineage_arrays.boxes import Window, union_of_boxes, written_out
+from lineage_arrays.boxes import Window, strides_of, union_of_boxes, written_out
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import CellError
 from lineage_arrays.operators.region_columns import (
@@ -25,7 +25,6 @@ from lineage_arrays.operators.region_columns import (
     parts_of,
     pointer_of,
     same_columns,
-    strides_of,
 )
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import sorted_unique, spread
