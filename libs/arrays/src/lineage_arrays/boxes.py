@@ -84,7 +84,7 @@ def _counted(shape: Shape, low: I64, high: I64) -> I64:
 class Window:
     """The box around some cells of an array with axes (inclusive corners), and how many of the cells lie in other boxes."""
 
-    cells: Cells
+    coordinates: I64
     low: I64
     high: I64
 
@@ -92,7 +92,7 @@ class Window:
     def around(cls, cells: Cells) -> Window:
         """Take one cell or more."""
         coordinates = cells.coordinates()
-        return cls(cells, coordinates.min(axis=0), coordinates.max(axis=0))
+        return cls(coordinates, coordinates.min(axis=0), coordinates.max(axis=0))
 
     def cost(self, boxes: int) -> int:
         """How many numbers :meth:`counts` looks at for so many boxes; of too large a window more than there can be."""
@@ -100,10 +100,10 @@ class Window:
         return size + (boxes << len(self.low)) if size <= COUNTED_MAX else sys.maxsize
 
     def counts(self, low: I64, high: I64) -> I64:
-        """How many of the cells lie in each of some boxes, none of them empty: by sums over all cells before each one."""
+        """How many of the cells lie in each of some boxes, none of them empty: by a summed-area table (Crow, 1984)."""
         shape = tuple((self.high - self.low + 1).tolist())
         sums = np.zeros(tuple(length + 1 for length in shape), np.int64)
-        sums[tuple((self.cells.coordinates() - self.low + 1).T)] = 1
+        sums[tuple((self.coordinates - self.low + 1).T)] = 1
         for axis in range(len(shape)):
             np.cumsum(sums, axis=axis, out=sums)
         ends = [np.clip(end - self.low, 0, shape) for end in (low, high + 1)]

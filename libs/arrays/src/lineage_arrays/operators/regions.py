@@ -228,11 +228,10 @@ class Regions:
         near = among[self._near(window, among)]
         is_other, _ = self._among_others(near)
         boxes = near[~is_other]
-        low, high = columns.low[boxes], columns.high[boxes]
         if window.cost(len(boxes)) > int(columns.lengths[boxes].sum()):
             return np.concatenate([near[:0], *self._read(cells, near)])
-        hits = [boxes[window.counts(low, high) > 0], *self._read(cells, near[is_other])]
-        return np.sort(np.concatenate(hits))
+        counts = window.counts(columns.low[boxes], columns.high[boxes])
+        return np.sort(np.concatenate([boxes[counts > 0], *self._read(cells, near[is_other])]))
 
     def _read(self, cells: Cells, numbers: I64) -> Iterator[I64]:
         """Which of some regions have any of some cells, part by part: all cells of the regions are looked at."""
