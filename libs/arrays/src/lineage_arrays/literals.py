@@ -11,11 +11,12 @@ import contextlib
 import dis
 import functools
 import linecache
+import operator
 import os
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import CodeType, FrameType, ModuleType
@@ -38,7 +39,14 @@ _OWN_NAME = "<lineage_arrays.literals>"
 """Of what is compiled here."""
 _UNSEEN = ("ignore", None, Warning, re.compile(re.escape(_OWN_NAME)), 0)
 """A filter of warnings: the program has had them when it was compiled."""
-_ARITHMETIC = (ast.Add, ast.Sub, ast.Mult, ast.Div, ast.FloorDiv, ast.Mod)
+_ARITHMETIC: dict[type[ast.operator], Callable[[Any, Any], Any]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.truediv,
+    ast.FloorDiv: operator.floordiv,
+    ast.Mod: operator.mod,
+}
 
 
 @dataclass(frozen=True)
@@ -315,24 +323,9 @@ def _value_of(node: ast.expr) -> Any:
             operand=ast.Constant(value=int() | float() | complex() as value),
         ):
             return -value if isinstance(node.op, ast.USub) else +value
-        case ast.BinOp(op=op, left=left, right=right) if isinstance(op, _ARITHMETIC):
+        case ast.BinOp(op=op, left=left, right=right) if type(op) in _ARITHMETIC:
             one, other = _value_of(left), _value_of(right)
             if not all(isinstance(part, int | float | complex) for part in (one, other)):
                 raise TypeError
-            return _calculated(op, one, other)
+            return _ARITHMETIC[type(op)](one, other)
     raise TypeError
-
-
-def _calculated(op: ast.operator, one: Any, other: Any) -> Any:
-    match op:
-        case ast.Add():
-            return one + other
-        case ast.Sub():
-            return one - other
-        case ast.Mult():
-            return one * other
-        case ast.Div():
-            return one / other
-        case ast.FloorDiv():
-            return one // other
-    return one % other
