@@ -155,14 +155,15 @@ class _Expressions:
 
 
 _of_codes: dict[int, _Expressions] = {}
-_of_files: dict[str, tuple[list[str], dict[CodeType, None], ByPosition]] = {}
+_of_files: dict[str, tuple[list[str], frozenset[CodeType], ByPosition]] = {}
 
 
 def _read(code: CodeType) -> ByPosition | None:
     """The expressions of the file of some code; None: it is not the source of this code, or there is none."""
     if not hasattr(code, "co_positions"):
         return None
-    if os.path.exists(code.co_filename) and not os.path.isfile(code.co_filename):
+    is_file = os.path.isfile(code.co_filename)
+    if not is_file and os.path.exists(code.co_filename):
         # What a program is given by a pipe is the program's to read.
         return None
     lines = linecache.getlines(code.co_filename)
@@ -173,7 +174,7 @@ def _read(code: CodeType) -> ByPosition | None:
         try:
             with _unseen_warnings():
                 tree = ast.parse("".join(lines), _OWN_NAME)
-                codes = dict.fromkeys(_codes_of(tree, os.path.isfile(code.co_filename)))
+                codes = frozenset(_codes_of(tree, is_file))
         except (SyntaxError, ValueError, RecursionError):
             return None
         if len(_of_files) >= KEPT_MAX:
