@@ -92,7 +92,8 @@ def _has_constants(call: Call) -> bool:
     if _is_width(call.kwargs.get("dtype")):
         return True
     return any(
-        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool) for leaf in leaves(_options(call))
+        isinstance(leaf, _NUMBERS) and not isinstance(leaf, bool)
+        for leaf in leaves(_keyword_values(call))
     )
 
 
@@ -102,7 +103,7 @@ def _are_written_in_code(call: Call) -> bool:
     As many arguments stand there as the call has, and each value is among the literals.
     """
     no_values = _NO_VALUES if _takes_values_alone(call) else _NO_VALUES_OF_FUNCTIONS
-    arguments = leaves((*call.args, *_options(call)))
+    arguments = leaves((*call.args, *_keyword_values(call)))
     values = [leaf for leaf in arguments if not isinstance(leaf, no_values) or _is_width(leaf)]
     if any(type(value) not in _WRITTEN for value in values) or _is_width(call.kwargs.get("dtype")):
         return False
@@ -123,7 +124,7 @@ def _may_have_rows(call: Call) -> bool:
 
     Whole numbers of Python, by themselves or in a tuple of a function, are taken for those of places, axes and shapes.
     """
-    arguments = (*call.args, *_options(call))
+    arguments = (*call.args, *_keyword_values(call))
     alone = _takes_values_alone(call)
     texts = alone or _is_about_texts(call)
     return any(_may_be_row(value, texts, whole_numbers=alone) for value in arguments)
@@ -137,7 +138,7 @@ def _is_about_texts(call: Call) -> bool:
     return any(operand.current.dtype.kind in "US" for operand in operands(call.args))
 
 
-def _options(call: Call) -> list[Any]:
+def _keyword_values(call: Call) -> list[Any]:
     return [value for key, value in call.kwargs.items() if not is_option(key, value)]
 
 

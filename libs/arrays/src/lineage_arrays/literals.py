@@ -26,8 +26,8 @@ import numpy as np
 
 Position: TypeAlias = tuple[int | None, int | None, int | None, int | None]
 
-NO_OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
-"""Names of arguments that are no values; a number in the place of one is, as that of ``scipy.ndimage.shift(x, 1.5, order=3)``."""
+OPTIONS = frozenset({"keepdims", "dtype", "order", "kind", "casting", "out"})
+"""Names of arguments that are no values; a number in the place of one is a value, as that of ``scipy.ndimage.shift(x, 1.5, order=3)``."""
 KEPT_MAX = 256
 """Files and codes of which the expressions are kept; then they are read again."""
 SOURCE_MAX = 1_000_000
@@ -88,13 +88,13 @@ def _alike(value: Any) -> tuple[type, Any]:
 
 
 def is_option(name: str | None, value: object) -> bool:
-    """Whether an argument of this name is one of :data:`NO_OPTIONS`."""
+    """Whether an argument of this name is an option (:data:`OPTIONS`) and no value."""
     is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return name in NO_OPTIONS and not is_number
+    return name in OPTIONS and not is_number
 
 
 def written_at(frame: FrameType) -> Written | None:
-    """The arguments of the call, operator or index at which a frame stands, but for :data:`NO_OPTIONS`.
+    """The arguments of the call, operator or index at which a frame stands, but for :data:`OPTIONS`.
 
     Returns:
         None where it is not known: no source, an expression of another kind, ``*args``.
@@ -282,7 +282,7 @@ def _is_option(keyword: ast.keyword) -> bool:
     try:
         return is_option(keyword.arg, _value_of(keyword.value))
     except (TypeError, ValueError, ArithmeticError):
-        return keyword.arg in NO_OPTIONS
+        return keyword.arg in OPTIONS
 
 
 def _names(node: ast.expr) -> tuple[str, ...]:
