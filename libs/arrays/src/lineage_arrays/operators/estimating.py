@@ -87,12 +87,7 @@ class Estimator:
         return 0.0
 
     def traced_s(
-        self,
-        mode: Mode,
-        target: Shape,
-        direction: Orientation,
-        cells: Cells,
-        written: int | None = None,
+        self, mode: Mode, target: Shape, direction: Orientation, cells: Cells, written: int | None
     ) -> float:
         """Seconds that a question takes after a run in a mode that there was not yet.
 
@@ -173,10 +168,11 @@ def cells_of(regions: Regions) -> int:
 
 
 def written_cells(kept: Mapping, mode: Mode) -> int | None:
-    """Of how many output cells another run in a mode writes lineage, at most, as what is kept says; None: it does not say."""
+    """Of how many output cells another run in a mode writes lineage, at most, as what is kept says; None: it does not say.
+
+    ``kept``: the mapping that a question reads, of a choice the witness.
+    """
     match kept:
-        case Choice():
-            return written_cells(kept.witness, mode)
         case Composite():
             # The other modes write what functions say here, too.
             return cells_of(kept.store.outputs) if mode is Mode.COMP else None
