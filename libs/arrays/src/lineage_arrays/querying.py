@@ -7,7 +7,7 @@ cells being looked at where the mapping itself says what comes of it, or the ope
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from collections.abc import Mapping as ReadOnly
 from dataclasses import dataclass, field
 from typing import TypeAlias
@@ -59,44 +59,57 @@ def takes_places_alone(node: Node) -> bool:
 
 @dataclass
 class _Remarks:
+    """What a trace of a workflow must report about what it crosses and enters. ``choices``: whether it follows all cells that took part in a choice."""
+
+    flow: Workflow
+    choices: bool
     superset: dict[str, None] = field(default_factory=dict)
     incomplete: dict[str, None] = field(default_factory=dict)
     chosen: dict[str, None] = field(default_factory=dict)
 
-    def crossing(self, node: Node, edge: Edge, choices: bool) -> Mapping:
-        """The mapping to follow from a node to one of its inputs. Records what the trace must report about it."""
+    def crossing(self, node: Node, operand: int, cells: Cells, cross: Cross) -> Mapping:
+        """What some cells at one end of an edge from a node to one of its inputs are traced by. Where there are some the edge is reported."""
+        edge = node.inputs[operand]
+        mapping = self._followed(node, edge) if cells else edge.mapping
+        if node.entire_array and cells.is_whole:
+            return AllToAll(mapping.source, mapping.target)
+        return cross(node, operand, mapping)
+
+    def _followed(self, node: Node, edge: Edge) -> Mapping:
         where = f"{node.operator} at {node.call_site}"
         if edge.superset:
             self.superset[f"{where}: {edge.superset}"] = None
         if isinstance(edge.mapping, Choice):
-            if choices:
+            if self.choices:
                 return edge.mapping.influence
             self.chosen[where] = None
         return edge.mapping
 
-    def entering(self, node: Node, leaks: list[str], choices: bool) -> None:
+    def entering(self, node: Node) -> None:
         """Records that values without lineage took part in a node: they may be values that left the workflow before, or rows that an action gave."""
         if node.constants and node.after_leaks:
-            leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
             self.incomplete[
-                f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {leak_sites}"
+                f"{node.operator} at {node.call_site} takes values without lineage; before, values left by {self._leak_sites(node)}"
             ] = None
-        if node.may_hold and (choices or not takes_places_alone(node)):
+        if node.may_hold and (self.choices or not takes_places_alone(node)):
             where = f"{node.name or node.operator} at {node.call_site}"
             what = "comes from outside" if node.name else "takes values without lineage"
             self.incomplete[
                 f"{where} {what}; before, {node.may_hold} gave rows: they may be in it"
             ] = None
 
-    def leaking_into(self, nodes: Iterable[Node], leaks: list[str], choices: bool) -> None:
-        """Records where values that left the workflow may have come back: as constants, or among an array from outside."""
-        for node in nodes:
-            self.entering(node, leaks, choices)
+    def leaking_into(self, target: Node) -> None:
+        """Records where values that left the workflow may have come back into what an array was made from: as constants, or among an array from outside."""
+        for number in sorted(_before(self.flow, target)):
+            node = self.flow.nodes[number]
+            self.entering(node)
             if node.name and node.after_leaks:
-                leak_sites = "; ".join(leaks[: node.after_leaks][-3:])
                 self.incomplete[
-                    f"{node.name} at {node.call_site} comes from outside; before, values left by {leak_sites}: they may be in it"
+                    f"{node.name} at {node.call_site} comes from outside; before, values left by {self._leak_sites(node)}: they may be in it"
                 ] = None
+
+    def _leak_sites(self, node: Node) -> str:
+        return "; ".join(self.flow.leaks[: node.after_leaks][-3:])
 
     def trace(self, cells: dict[str, Cells]) -> CellTrace:
         return CellTrace(
@@ -132,7 +145,7 @@ def backward(
     reached = {start.number: cells}
     source_cells: dict[str, Cells] = {}
     ends = until or {}
-    remarks = _Remarks()
+    remarks = _Remarks(flow, choices)
     while reached:
         # The highest number first: all nodes made from it are already visited.
         node = flow.nodes[max(reached)]
@@ -145,11 +158,10 @@ def backward(
         if node.number in ends:
             continue
         if node_cells:
-            remarks.entering(node, flow.leaks, choices)
+            remarks.entering(node)
         for operand, edge in enumerate(node.inputs):
             # Even where there is nothing to add, the edge may make the answer a superset.
-            mapping = remarks.crossing(node, edge, choices) if node_cells else edge.mapping
-            mapping = _asked(cross, node, operand, mapping, node_cells)
+            mapping = remarks.crossing(node, operand, node_cells, cross)
             reached_cells = reached.get(edge.node.number)
             if reached_cells is None:
                 reached[edge.node.number] = mapping.backward(node_cells)
@@ -189,19 +201,18 @@ def forward(
             f"{target.operator} at {target.call_site} was not made from {start.name or start.operator}"
         )
     reached = {start.number: cells}
-    remarks = _Remarks()
+    remarks = _Remarks(flow, choices)
     for number in sorted(between - {start.number}):
         node = flow.nodes[number]
         target_cells = Cells.empty(node.shape)
         for operand, edge in enumerate(node.inputs):
-            if reached.get(edge.node.number):
-                edge_cells = reached[edge.node.number]
-                mapping = remarks.crossing(node, edge, choices)
-                mapping = _asked(cross, node, operand, mapping, edge_cells)
+            edge_cells = reached.get(edge.node.number)
+            if edge_cells:
+                mapping = remarks.crossing(node, operand, edge_cells, cross)
                 if not target_cells.is_whole:
                     target_cells = target_cells | mapping.forward(edge_cells)
         reached[number] = target_cells
-    remarks.leaking_into(_nodes_before(flow, target), flow.leaks, choices)
+    remarks.leaking_into(target)
     return remarks.trace({target.name or target.operator: reached[target.number]})
 
 
@@ -229,38 +240,24 @@ def across(
     Returns:
         The cells at the other end, under the name of the array or its operator's.
     """
-    edge = node.inputs[operand]
-    remarks = _Remarks()
-    mapping = remarks.crossing(node, edge, choices) if cells else edge.mapping
-    mapping = _asked(cross, node, operand, mapping, cells)
+    remarks = _Remarks(flow, choices)
+    mapping = remarks.crossing(node, operand, cells, cross)
     if not back:
-        remarks.leaking_into(_nodes_before(flow, node), flow.leaks, choices)
+        remarks.leaking_into(node)
         return remarks.trace({node.operator: mapping.forward(cells)})
-    source, reached = edge.node, mapping.backward(cells)
+    source, reached = node.inputs[operand].node, mapping.backward(cells)
     if cells:
-        remarks.entering(node, flow.leaks, choices)
+        remarks.entering(node)
     if reached and source.name:
-        remarks.entering(source, flow.leaks, choices)
+        remarks.entering(source)
     return remarks.trace({source.name or source.operator: reached})
 
 
-def unreached(flow: Workflow, target: Node, choices: bool = False) -> CellTrace:
+def unreached(flow: Workflow, target: Node, choices: bool) -> CellTrace:
     """The trace forward to an array that was not made from another one: no cells, but for values that left and came back."""
-    remarks = _Remarks()
-    remarks.leaking_into(_nodes_before(flow, target), flow.leaks, choices)
+    remarks = _Remarks(flow, choices)
+    remarks.leaking_into(target)
     return remarks.trace({target.name or target.operator: Cells.empty(target.shape)})
-
-
-def _nodes_before(flow: Workflow, target: Node) -> Iterator[Node]:
-    """An array and all that it was made from, in order."""
-    return (flow.nodes[number] for number in sorted(_before(flow, target)))
-
-
-def _asked(cross: Cross, node: Node, operand: int, mapping: Mapping, cells: Cells) -> Mapping:
-    """What some cells at one end of a mapping are traced by."""
-    if node.entire_array and cells.is_whole:
-        return AllToAll(mapping.source, mapping.target)
-    return cross(node, operand, mapping)
 
 
 def is_made_from(flow: Workflow, start: Node, target: Node) -> bool:
