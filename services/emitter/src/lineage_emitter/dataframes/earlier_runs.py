@@ -18,12 +18,11 @@ from pathlib import Path
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.recipe.document import RECIPE_VERSION, Recipe, Source
 from lineage_core.recipe.names import ICEBERG
-from lineage_emitter.dataframes.stream_reports import Known
+from lineage_emitter.dataframes.stream_reports import UNKNOWN_LATE, Known
 
 logger = logging.getLogger(__name__)
 _NUMBERS = re.compile(r'(?<="id":)\d+|(?<="window":)\d+|(?<="keys":\[)[\d,]+(?=\])')
 """Where numbers of columns stand in a recipe."""
-UNKNOWN_LATE = "it is not known whether rows of batch {} were dropped as late"
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,7 +25,14 @@ from lineage_emitter.dataframes.stream_plans import (
     plan_of_batch,
     plan_of_frame,
 )
-from lineage_emitter.dataframes.stream_reports import BatchStarts, Known, LatestTimes, Progress
+from lineage_emitter.dataframes.stream_reports import (
+    EARLIER_RUN,
+    UNKNOWN_LATE,
+    BatchStarts,
+    Known,
+    LatestTimes,
+    Progress,
+)
 from lineage_emitter.dataframes.stream_state import (
     STATE_CLASS,
     Firsts,
@@ -48,9 +55,7 @@ QUERY_ID = "sql.streaming.queryId"
 """A property of the thread that runs a query."""
 _BATCHES = "_lineage_stream_batches"
 _RUNS = "_lineage_stream_runs"
-EARLIER_RUN = "rows of batches before {}, which an earlier run of the query made"
 NO_OFFSETS = "the offsets of batch {} are no longer in the query's checkpoint"
-LATE = "it is not known whether rows of batch {} were dropped as late"
 _lock = threading.Lock()
 
 
@@ -94,7 +99,7 @@ class FrameRun:
 
     def known(self, spark: SparkSession, number: int) -> Known:
         """What is known of a batch while its function runs: Spark reports it when that has returned."""
-        late = LATE.format(number)
+        late = UNKNOWN_LATE.format(number)
         counts_late = not is_late_by_batch_before(spark)
         return Known(
             first=self.first,
@@ -136,7 +141,7 @@ class FrameRun:
         if earlier is not None and earlier.plan == self.mark and earlier.last >= first - 1:
             first = earlier.first
         with self._lock:
-            late = LATE.format(self.committed)
+            late = UNKNOWN_LATE.format(self.committed)
             noted = EarlierRun(self.run, self.mark, first, self.committed, late)
             self.notes.write(self.query, noted)
 

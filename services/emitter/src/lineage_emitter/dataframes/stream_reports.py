@@ -20,6 +20,8 @@ TIMES_MAX = 10_000
 """Of a query; of more, two batches each are taken for one."""
 _NEVER_MS = -(1 << 63)
 """Of a batch without rows."""
+EARLIER_RUN = "rows of batches before {}, which an earlier run of the query made"
+UNKNOWN_LATE = "it is not known whether rows of batch {} were dropped as late"
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +211,7 @@ class Known:
 
     def _of_run(self, number: int, progress: Progress | None, is_first: bool) -> str:
         if is_first and number:
-            return f"rows of batches before {number}, which an earlier run of the query made"
+            return EARLIER_RUN.format(number)
         if not self.writes and (progress is None or progress.has_input):
             return f"rows of batch {number}, which an earlier run of the query may have made"
         return ""
@@ -217,5 +219,5 @@ class Known:
 
 def _of_late_rows(number: int, progress: Progress | None) -> str:
     if progress is None or (progress.has_input and not progress.has_run):
-        return f"it is not known whether rows of batch {number} were dropped as late"
+        return UNKNOWN_LATE.format(number)
     return f"{progress.late} rows of batch {number} were dropped as late" if progress.late else ""
