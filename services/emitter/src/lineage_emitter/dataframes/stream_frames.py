@@ -37,7 +37,6 @@ from lineage_emitter.dataframes.stream_state import (
     STATE_CLASS,
     Firsts,
     Offsets,
-    Watermarks,
     is_late_by_batch_before,
     offsets_of_batch,
     watermarks_of,
@@ -178,9 +177,7 @@ class FrameBatch:
             spark,
             self.execution,
             offsets,
-            Watermarks(
-                *watermarks_of(log, number), known.run_problem, known.late_problem, known.late_rows
-            ),
+            watermarks_of(log, number, known),
             self.seen,
             behind=lambda since_us: run.starts.behind(
                 since_us, number, offsets[0].start, run.times

@@ -25,6 +25,8 @@ from lineage_emitter.dataframes.plan_text import compiled
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from lineage_emitter.dataframes.stream_reports import Known
+
 PLANS_CLASS = "lineage.StreamPlans"
 STATE_CLASS = "lineage.StreamState"
 STATE = "it may hold rows of earlier batches as its state"
@@ -146,8 +148,8 @@ def is_late_by_batch_before(spark: SparkSession) -> bool:
         return False
 
 
-def watermarks_of(log: Any, number: int) -> tuple[int, int]:
-    """The watermark of the batch before one, and its own, in ms since 1970. ``log``: as of :func:`offsets_of_batch`, which has both.
+def watermarks_of(log: Any, number: int, known: Known) -> Watermarks:
+    """The watermarks of a batch. ``log``: as of :func:`offsets_of_batch`, which has it and the one before. ``known``: of its run.
 
     That of the first batch is 0, by which what is older is late.
     """
@@ -155,7 +157,7 @@ def watermarks_of(log: Any, number: int) -> tuple[int, int]:
     before, now = (
         0 if at < 0 else int(plans.watermark(log.get(at).get())) for at in (number - 1, number)
     )
-    return before, now
+    return Watermarks(before, now, known.run_problem, known.late_problem, known.late_rows)
 
 
 def first_end(log: Any, stream: int, before: int) -> str:

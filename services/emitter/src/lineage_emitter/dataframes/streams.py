@@ -50,7 +50,6 @@ from lineage_emitter.dataframes.stream_state import (
     STATE_CLASS,
     Firsts,
     Offsets,
-    Watermarks,
     is_late_by_batch_before,
     offsets_of_batch,
     watermarks_of,
@@ -307,7 +306,9 @@ class QueryRun:
                 spark,
                 self._execution,
                 offsets,
-                self._watermarks(number, known if earlier is None else earlier.known),
+                watermarks_of(
+                    self._execution.offsetLog(), number, known if earlier is None else earlier.known
+                ),
                 self._seen.before(None if progress is None else progress.began_at),
                 self._tables.changed(spark, known.versions, versions),
                 lambda since_us: self._starts.behind(
@@ -445,10 +446,6 @@ class QueryRun:
         return written.is_younger(
             int(helper().planned(self._execution.offsetLog().get(number).get()))
         )
-
-    def _watermarks(self, number: int, known: Known) -> Watermarks:
-        before, now = watermarks_of(self._execution.offsetLog(), number)
-        return Watermarks(before, now, known.run_problem, known.late_problem, known.late_rows)
 
 
 def mark_of_state(spark: SparkSession, plan: BatchPlan) -> str:
