@@ -18,12 +18,12 @@ from lineage_emitter.dataframes.earlier_runs import EarlierRun, RunNotes, contin
 from lineage_emitter.dataframes.jvm import frame_of
 from lineage_emitter.dataframes.plan_text import compiled
 from lineage_emitter.dataframes.stream_plans import (
-    SEPARATOR,
     BatchPlan,
     UntracedBatchError,
     helper,
     plan_of_batch,
     plan_of_frame,
+    reported_batches,
 )
 from lineage_emitter.dataframes.stream_reports import (
     EARLIER_RUN,
@@ -31,7 +31,6 @@ from lineage_emitter.dataframes.stream_reports import (
     BatchStarts,
     Known,
     LatestTimes,
-    Progress,
 )
 from lineage_emitter.dataframes.stream_state import (
     STATE_CLASS,
@@ -91,8 +90,7 @@ class FrameRun:
 
     def read_reports(self, execution: Any) -> None:
         """Learn the times of the batches that Spark has reported since. ``execution``: the query (Spark's object)."""
-        _, *reports = helper().reports(execution, self.reported).split(SEPARATOR)[:-1]
-        for progress in sorted(map(Progress.of, reports), key=lambda batch: batch.number):
+        for progress in reported_batches(execution, self.reported)[1]:
             self.times.add(progress.number, progress)
             self.reported = progress.number
 

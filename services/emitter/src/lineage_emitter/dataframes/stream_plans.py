@@ -16,6 +16,7 @@ from lineage_emitter.dataframes import delta, stream_delta, stream_iceberg, topi
 from lineage_emitter.dataframes.file_sources import file_source
 from lineage_emitter.dataframes.files import Folder
 from lineage_emitter.dataframes.plan_text import compiled, read_plan
+from lineage_emitter.dataframes.stream_reports import Progress
 from lineage_emitter.dataframes.stream_state import (
     ALL,
     NEW,
@@ -232,6 +233,12 @@ def facts_of(execution: Any) -> dict[str, Any]:
         "beside": tuple(folder for (folder,) in split(plans.beside(rows), 1)),
         "keeps": keeps(rows, str(execution.outputMode().toString())),
     }
+
+
+def reported_batches(execution: Any, beyond: int) -> tuple[int, list[Progress]]:
+    """How many reports Spark keeps of a query, and the batches behind ``beyond`` that they are of, in order."""
+    count, *reports = helper().reports(execution, beyond).split(SEPARATOR)[:-1]
+    return int(count), sorted(map(Progress.of, reports), key=lambda batch: batch.number)
 
 
 def columns_of(execution: Any) -> str:

@@ -29,13 +29,13 @@ from lineage_emitter.dataframes.leaves import Tables
 from lineage_emitter.dataframes.plan_text import compiled
 from lineage_emitter.dataframes.plans import recipe_of
 from lineage_emitter.dataframes.stream_plans import (
-    SEPARATOR,
     BatchPlan,
     UntracedBatchError,
     columns_of,
     facts_of,
     helper,
     plan_of_batch,
+    reported_batches,
     split,
 )
 from lineage_emitter.dataframes.stream_repeats import Repeated
@@ -249,10 +249,8 @@ class QueryRun:
 
     def reported(self, beyond: int) -> tuple[list[Progress], bool]:
         """Batches behind ``beyond`` that Spark still reports, in order, and whether it reports all that it has run."""
-        count, *reports = helper().reports(self._execution, beyond).split(SEPARATOR)[:-1]
-        kept = int(self._spark.conf.get(REPORTS_KEPT) or 0)
-        batches = [Progress.of(report) for report in reports]
-        return sorted(batches, key=lambda batch: batch.number), int(count) < kept
+        count, batches = reported_batches(self._execution, beyond)
+        return batches, count < int(self._spark.conf.get(REPORTS_KEPT) or 0)
 
     def committed(self) -> int:
         """The last batch that its checkpoint says is committed; -1: none.
