@@ -316,7 +316,7 @@ class QueryRun:
             sources = batch_plan.sources
             tables = Tables(versions, {}, topics=batch_plan.topics, parts=batch_plan.parts)
             if self._plan_mark is None:
-                self._plan_mark = self._mark_of(batch_plan, output, settings, tables)
+                self._plan_mark = _mark_of(spark, batch_plan, output, settings, tables)
             plan, is_sure = batch_plan.plan, True
             if not is_own or (known.run_problem and batch_plan.reads_earlier):
                 is_same = earlier is not None and earlier.earlier.plan == self._plan_mark
@@ -344,12 +344,6 @@ class QueryRun:
             node, reason = "Batch", str(problem)
         opaque = OpaqueNode(self._columns(), node, reason, ())
         return Recipe(spark.version, {}, sources, (opaque,), output, site).of_batch(batch)
-
-    def _mark_of(
-        self, plan: BatchPlan, output: Output, settings: Mapping[str, str], tables: Tables
-    ) -> str | None:
-        """The mark of a batch's plan; empty: it can't be told from others; None: this batch does not tell."""
-        return _mark_of(self._spark, plan, output, settings, tables)
 
     def _note(self, number: int, known: Known) -> None:
         """Note that a batch was run by this run's plan, and those before it as far as that is known."""
@@ -459,6 +453,7 @@ def _mark_of(
     settings: Mapping[str, str],
     tables: Tables,
 ) -> str | None:
+    """The mark of a batch's plan; empty: it can't be told from others; None: this batch does not tell."""
     if plan.comparable is None:
         return None
     try:
