@@ -159,17 +159,16 @@ def _difference(
     by_identity = defaultdict[Any, list[int]](list)
     for n, row in enumerate(new):
         by_identity[row.identity].append(n)
-    near: dict[int, int] = {}
-    for place, row in enumerate(removed):
+    gone: list[OutputRow] = []
+    near = set[int]()
+    for row in removed:
         for n in by_identity[row.identity]:
-            is_near = replayer.state(row.exact, new[n].exact) == "nearly the same"
-            if is_near and n not in near.values():
-                near[place] = n
+            if n not in near and replayer.state(row.exact, new[n].exact) == "nearly the same":
+                near.add(n)
                 break
-    return (
-        [row for place, row in enumerate(removed) if place not in near],
-        [row for n, row in enumerate(new) if n not in near.values()],
-    )
+        else:
+            gone.append(row)
+    return gone, [row for n, row in enumerate(new) if n not in near]
 
 
 def _replaced(removed: Sequence[OutputRow], new: Sequence[OutputRow]) -> tuple[int | None, ...]:
