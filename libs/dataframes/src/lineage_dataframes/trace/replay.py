@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -222,6 +223,11 @@ class Replayer:
         """Whether Spark compares the output's rows as a whole."""
         kinds = [column.type for column in self.recipe.columns]
         return not any(part in kind for kind in kinds for part in ("map<", "variant", "interval"))
+
+    @cached_property
+    def _nondeterministic_ids(self) -> frozenset[int]:
+        """Columns whose last digits each run decides: rows are compared by them one by one."""
+        return nondeterministic_columns(self.recipe)
 
     # What is requested
 
@@ -716,7 +722,7 @@ class Replayer:
         self, before: Sequence[Any], after: Sequence[Any], ignored: set[int] | None = None
     ) -> State:
         """How the values of a row, as `OutputRow.exact` has them, compare with those that the job gave."""
-        nondeterministic_ids, state = nondeterministic_columns(self.recipe), "same"
+        state = "same"
         for n, column in enumerate(self.recipe.columns):
             first, second = before[n], after[n]
             if loses_values(column.type, self.recipe.output.format):
@@ -725,7 +731,7 @@ class Replayer:
                 continue
             if not (
                 n in (ignored or ())
-                or (column.id in nondeterministic_ids and is_near(first, second))
+                or (column.id in self._nondeterministic_ids and is_near(first, second))
             ):
                 return "changed"
             state = "nearly the same"
