@@ -80,9 +80,9 @@ class JobChain:
     store: GraphStore
     reader: RowReader
     uncertain: dict[str, None] = field(default_factory=dict)
-    _changes: dict[FileNode, OutputChanges | None] = field(default_factory=dict)
-    _on_the_way: list[FileNode] = field(default_factory=list)
-    _in_order: list[tuple[Write, OutputChanges]] = field(default_factory=list)
+    _changes: dict[Write, OutputChanges | None] = field(default_factory=dict)
+    """Of each write that was computed anew, behind those that it read; None: its output stays as it is."""
+    _on_the_way: list[Write] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self._links = FileLinks(self.store, Direction.BACKWARD, self.reader)
@@ -103,12 +103,14 @@ class JobChain:
                 " or by a job before it" if self._changes else ", and no job wrote what it read"
             )
             raise NotReadError(f"{next(iter(unread))} was not read by it{others}")
-        return Upstream(left_out, added, tuple(self._in_order), tuple(self.uncertain))
+        changes = tuple(
+            (of, changed) for of, changed in self._changes.items() if changed is not None
+        )
+        return Upstream(left_out, added, changes, tuple(self.uncertain))
 
     def _sources_without(
         self, write: Write, places: Sequence[str], unread: dict[str, None]
     ) -> tuple[SourceRows, AddedRows]:
-        left_out: dict[tuple[int, str], set[int]] = {}
         added: dict[int, list[pa.Table]] = {}
         named: dict[tuple[int, str], set[int]] = {}
         for place in places:
@@ -119,7 +121,7 @@ class JobChain:
             unread.pop(place, None)
             for key, ordinals in rows.items():
                 named.setdefault(key, set()).update(ordinals.tolist())
-        left_out.update((key, set(rows)) for key, rows in named.items())
+        left_out = {key: set(ordinals) for key, ordinals in named.items()}
         for number in _scanned(write.recipe):
             for before in self._writes_of(write, number):
                 changes = self._changes_of(before, places, unread)
@@ -141,19 +143,17 @@ class JobChain:
     def _changes_of(
         self, write: Write, places: Sequence[str], unread: dict[str, None]
     ) -> OutputChanges | None:
-        if write.node in self._changes:
-            return self._changes[write.node]
-        if write.node in self._on_the_way:
+        if write in self._changes:
+            return self._changes[write]
+        if write in self._on_the_way:
             raise RefusedError(f"{write.name} was made of itself: which rows it had is not known")
         if len(self._changes) + len(self._on_the_way) >= JOBS_MAX:
             raise RefusedError(f"more than {JOBS_MAX} writes of jobs lie before it")
-        self._on_the_way.append(write.node)
+        self._on_the_way.append(write)
         left_out, added = self._sources_without(write, places, unread)
         changes = None
         if left_out or added:
             changes = output_changes(self.spark, write.recipe, left_out, added)
-        if changes is not None:
-            self._in_order.append((write, changes))
         self._changes[self._on_the_way.pop()] = changes
         return changes
 
