@@ -56,6 +56,11 @@ def in_words(problem: BaseException, chars_max: int = 300) -> str:
     return (f"{name}: {message}" if message else f"{name}{_raised_at(problem)}")[:chars_max]
 
 
+def add_note(problem: BaseException, text: str) -> None:
+    """Have an error say ``lineage: TEXT``, too, where it is written out, as `BaseException.add_note` does since Python 3.11."""
+    problem.__notes__ = [*getattr(problem, "__notes__", []), f"lineage: {text}"]
+
+
 def _raised_at(problem: BaseException) -> str:
     traceback = problem.__traceback__
     while traceback is not None and traceback.tb_next is not None:

@@ -18,7 +18,7 @@ from pyspark import TaskContext
 from pyspark.serializers import CPickleSerializer
 from pyspark.sql.types import StructField, StructType, TimestampType
 
-from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
+from lineage_emitter.failures import ERROR_CHARS_MAX, add_note, in_words
 from lineage_emitter.worker.row_batches import NotSetAsideError
 
 KEPT = "__lineage_kept"
@@ -171,7 +171,7 @@ class Reports:
 
 def refused(problem: Exception, why: str) -> bool:
     """Have a failure that ends its task say why; False."""
-    problem.__notes__ = [*getattr(problem, "__notes__", []), f"lineage: {why}"]
+    add_note(problem, why)
     return False
 
 

@@ -14,7 +14,7 @@ import numpy as np
 
 from lineage_core.contract.block import FlowBlock, Relation, Section
 from lineage_core.contract.verdict import QUARANTINE, REPAIRED
-from lineage_emitter.failures import ERROR_CHARS_MAX, in_words
+from lineage_emitter.failures import ERROR_CHARS_MAX, add_note, in_words
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.by_record import ByRecord, stop_iteration_error
 from lineage_emitter.worker.partition_inputs import NumberedRecords
@@ -90,8 +90,8 @@ class OrSetAside:
             return None if other is None else self.by_record.outputs(other)
         except Exception as failure:
             # StopIteration, too: nothing ends the data here.
-            note = f"lineage: the repair of the record failed: {in_words(failure, ERROR_CHARS_MAX)}"
-            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
+            reason = in_words(failure, ERROR_CHARS_MAX)
+            add_note(problem, f"the repair of the record failed: {reason}")
             return None
 
 
@@ -124,8 +124,10 @@ class Quarantine:
             return False
         if count >= rule.records_max:
             done = "set aside" if rule.repair is None else "set aside or repaired"
-            note = f"lineage: the task had {done} {count:,} records, as many as LINEAGE_QUARANTINE allows"
-            problem.__notes__ = [*getattr(problem, "__notes__", []), note]
+            add_note(
+                problem,
+                f"the task had {done} {count:,} records, as many as LINEAGE_QUARANTINE allows",
+            )
             return False
         try:
             runs = made_from(self._numbering)
