@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 from pyspark.serializers import CPickleSerializer
 
 from lineage_emitter.dataframes.plan_text import compiled
+from lineage_emitter.dataframes.types import quoted
 from lineage_emitter.worker.commits import MarkerParam
 from lineage_emitter.worker.watch_hits import Hits
 from lineage_query.rows.places import split_name
@@ -127,9 +128,7 @@ class TaskTimes:
 
 def _keys(names: Sequence[str], partitions: int, first: int, last: int) -> str:
     """Which rows of a shuffle, as a condition in SQL on the columns that it hashes."""
-    columns = ", ".join(
-        name if name.isidentifier() else f"`{name.replace('`', '``')}`" for name in names
-    )
+    columns = ", ".join(name if name.isidentifier() else quoted(name) for name in names)
     partition = f"pmod(hash({columns}), {partitions})"
     read = f"= {first}" if first == last else f"BETWEEN {first} AND {last}"
     return f"rows with {partition} {read}"
