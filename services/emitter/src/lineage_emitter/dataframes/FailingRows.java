@@ -80,12 +80,7 @@ public class FailingRows {
 
   private static class Guarding extends Rule {
     static final String KEPT = "__lineage_kept";
-    static final String FLAG = KEPT + ":";
     static final String RUNNING = "lineage.sets.aside";
-    static final int BY_PICKLE = 100;
-    static final int ARROW_ROWS = 101;
-    static final int PANDAS = 200;
-    static final int ARROW = 250;
     static final String BY_PANDAS = "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled";
 
     /** Numbers of functions that rows were left out for, of all applications of this JVM: what is cached outlives them. */
@@ -216,8 +211,8 @@ public class FailingRows {
         PythonUDF udf = (PythonUDF) udfs.next();
         if (isGuarded(udf)) {
           functions.add(Long.valueOf(udf.resultId().id()));
-        } else if (isFlag(udf)) {
-          functions.add(Long.valueOf(udf.name().substring(FLAG.length())));
+        } else if (PickledCall.isFlag(udf)) {
+          functions.add(Long.valueOf(udf.name().substring(PickledCall.FLAG.length())));
         }
       }
       scala.collection.Iterator children = plan.children().iterator();
@@ -264,7 +259,7 @@ public class FailingRows {
       }
       if (node instanceof BatchEvalPython) {
         BatchEvalPython rows = (BatchEvalPython) node;
-        return withoutFailing(rows, rows.child(), rows.udfs().iterator(), rows.resultAttrs().iterator(), BY_PICKLE);
+        return withoutFailing(rows, rows.child(), rows.udfs().iterator(), rows.resultAttrs().iterator(), PickledCall.BY_PICKLE);
       }
       if (node instanceof ArrowEvalPython) {
         ArrowEvalPython batches = (ArrowEvalPython) node;
@@ -290,7 +285,7 @@ public class FailingRows {
       while (udfs.hasNext()) {
         PythonUDF udf = (PythonUDF) udfs.next();
         Attribute result = (Attribute) attributes.next();
-        if (isFlag(udf)) {
+        if (PickledCall.isFlag(udf)) {
           return node;
         }
         PythonUDF guarded = guarded(udf, evalType);
@@ -302,7 +297,7 @@ public class FailingRows {
         }
         Expression isKept;
         functions.$plus$eq(guarded);
-        if (evalType == BY_PICKLE) {
+        if (evalType == PickledCall.BY_PICKLE) {
           AttributeReference kept = column(guarded.dataType());
           results.$plus$eq(kept);
           columns.$plus$eq(
@@ -328,7 +323,7 @@ public class FailingRows {
         return node;
       }
       LogicalPlan computed =
-          evalType == BY_PICKLE
+          evalType == PickledCall.BY_PICKLE
               ? (LogicalPlan) new BatchEvalPython(functions.toList(), results.toList(), child)
               : (LogicalPlan) new ArrowEvalPython(functions.toList(), results.toList(), child, evalType);
       return new Project(columns.toList(), new Filter(condition, computed));
@@ -340,10 +335,10 @@ public class FailingRows {
 
     /** Whether functions of a kind are of one row, so that it is known which row they fail on. */
     private boolean mayGuard(int evalType) {
-      if (evalType == ARROW_ROWS) {
+      if (evalType == PickledCall.ARROW_ROWS) {
         return guardsArrowRows && SQLConf.get().getConfString(BY_PANDAS, "false").equalsIgnoreCase("false");
       }
-      return evalType == BY_PICKLE || evalType == PANDAS || evalType == ARROW;
+      return evalType == PickledCall.BY_PICKLE || evalType == PickledCall.PANDAS || evalType == PickledCall.ARROW;
     }
 
     /** Whether a limit stands below: Spark may have moved it there from above, where it would take other rows in the place of those that fail. */
@@ -376,7 +371,7 @@ public class FailingRows {
         chain.add(0, inner);
       }
       String types = typesOf((PythonUDF) chain.get(0));
-      if (types == null || evalType != BY_PICKLE && !isOfBatches(udf, (PythonUDF) chain.get(0))) {
+      if (types == null || evalType != PickledCall.BY_PICKLE && !isOfBatches(udf, (PythonUDF) chain.get(0))) {
         return null;
       }
       for (int i = 0; i < chain.size() && chain.size() > 1; i++) {
@@ -385,7 +380,7 @@ public class FailingRows {
         }
       }
       PickledCall command =
-          evalType == BY_PICKLE
+          evalType == PickledCall.BY_PICKLE
               ? new PickledCall("guarded_function", "guarded").bytes(reports)
               : new PickledCall("guarded_batches", "guarded_values").text(String.valueOf(evalType));
       command.text(recordsMax).text(String.valueOf(udf.resultId().id())).text(types);
@@ -394,7 +389,7 @@ public class FailingRows {
         command.text(function.name()).text(function.dataType().json()).bytes(PickledCall.codeOf(function.func()));
       }
       DataType result = udf.dataType();
-      if (evalType == BY_PICKLE) {
+      if (evalType == PickledCall.BY_PICKLE) {
         result = new StructType(new StructField[] {new StructField(KEPT, result, true, Metadata.empty())});
       }
       return new PythonUDF(
@@ -426,7 +421,7 @@ public class FailingRows {
         texts.$plus$eq(new KnownFloatingPointNormalized(asText));
       }
       return new PythonUDF(
-          FLAG + udf.resultId().id(),
+          PickledCall.FLAG + udf.resultId().id(),
           command.in(udf.func()),
           DataTypes.BooleanType,
           texts.toList(),
@@ -461,11 +456,6 @@ public class FailingRows {
         types.append(types.length() == 0 ? "" : "|").append(type);
       }
       return types.toString();
-    }
-
-    /** Whether it says which rows the function before it did not fail on. */
-    private static boolean isFlag(PythonUDF udf) {
-      return udf.name().startsWith(FLAG);
     }
 
     private static boolean isGuarded(PythonUDF udf) {

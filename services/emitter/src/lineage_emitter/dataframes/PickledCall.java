@@ -4,9 +4,20 @@ import java.io.ByteArrayOutputStream;
 import java.nio.charset.StandardCharsets;
 import org.apache.spark.api.python.PythonFunction;
 import org.apache.spark.api.python.SimplePythonFunction;
+import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 
 /** Code of a Python function that calls one of lineage_emitter.worker, which makes the function; compiled as PlanText.java is. */
 public class PickledCall {
+  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow. */
+  public static final int BY_PICKLE = 100;
+
+  public static final int ARROW_ROWS = 101;
+  public static final int PANDAS = 200;
+  public static final int ARROW = 250;
+
+  /** What the names of functions begin with that say which rows another one did not fail on (FailingRows). */
+  public static final String FLAG = "__lineage_kept:";
+
   private final ByteArrayOutputStream out = new ByteArrayOutputStream();
 
   /** For who compiles it. */
@@ -17,6 +28,11 @@ public class PickledCall {
     out.write(0x80);
     out.write(3);
     ascii("clineage_emitter.worker." + module + "\n" + name + "\n(");
+  }
+
+  /** Whether a function says of each row whether another one did not fail on it. */
+  public static boolean isFlag(PythonUDF udf) {
+    return udf.name().startsWith(FLAG);
   }
 
   /** Add a text to the arguments. */

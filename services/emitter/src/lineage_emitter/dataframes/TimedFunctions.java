@@ -26,12 +26,6 @@ import org.apache.spark.sql.types.AtomicType;
  * its code is a call that has the program's own code as its last argument.
  */
 public class TimedFunctions {
-  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow. */
-  private static final int BY_PICKLE = 100;
-
-  private static final int ARROW_ROWS = 101;
-  private static final int PANDAS = 200;
-  private static final int ARROW = 250;
   private static final PickledCall TIMED = new PickledCall("timed_function", "timed");
 
   private final String folder;
@@ -65,7 +59,7 @@ public class TimedFunctions {
   private static boolean hasUntimed(scala.collection.Iterator expressions, boolean mayTime) {
     while (expressions.hasNext()) {
       Expression expression = (Expression) expressions.next();
-      boolean isTimed = mayTime && expression instanceof PythonUDF && (mayTime((PythonUDF) expression) || isFlag((PythonUDF) expression));
+      boolean isTimed = mayTime && expression instanceof PythonUDF && (mayTime((PythonUDF) expression) || PickledCall.isFlag((PythonUDF) expression));
       if (expression instanceof PythonFuncExpression && !isTimed || hasUntimed(expression.children().iterator(), mayTime)) {
         return true;
       }
@@ -135,7 +129,7 @@ public class TimedFunctions {
     List names = new ArrayList();
     List types = new ArrayList();
     told.put("unnamed", named(udf, names, types));
-    told.put("by_arrow", Boolean.valueOf(udf.evalType() != BY_PICKLE));
+    told.put("by_arrow", Boolean.valueOf(udf.evalType() != PickledCall.BY_PICKLE));
     told.put("names", names);
     told.put("types", types);
     PythonFunction function =
@@ -151,15 +145,11 @@ public class TimedFunctions {
   /** Whether a function is of a row or of a batch of them, and the program's own: not what says which rows another one did not fail on. */
   private static boolean mayTime(PythonUDF udf) {
     int kind = udf.evalType();
-    return (isOfRows(udf) || kind == PANDAS || kind == ARROW) && !isFlag(udf);
-  }
-
-  private static boolean isFlag(PythonUDF udf) {
-    return udf.name().startsWith("__lineage_kept:");
+    return (isOfRows(udf) || kind == PickledCall.PANDAS || kind == PickledCall.ARROW) && !PickledCall.isFlag(udf);
   }
 
   private static boolean isOfRows(PythonUDF udf) {
-    return udf.evalType() == BY_PICKLE || udf.evalType() == ARROW_ROWS;
+    return udf.evalType() == PickledCall.BY_PICKLE || udf.evalType() == PickledCall.ARROW_ROWS;
   }
 
   /** Names and types of a function's arguments, by which a trace finds the rows of a call; what it gives says why there is no such trace. */
