@@ -16,10 +16,9 @@ import pytest
 
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.trace_query import TraceQuery
 from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
-from tests.support.stream_rows import Places, Row, drawn_files
+from tests.support.stream_rows import Places, Row, drawn_files, made_of, traced_places
 
 ASKED = 4
 """Rows of a query that are traced."""
@@ -121,21 +120,11 @@ def values_of(row: Row) -> str:
     return json.dumps({name: value for name, value in row.items() if name not in {"ids", "now"}})
 
 
-def made_of(row: Row, places: Places) -> frozenset[str]:
-    return frozenset(places[name] for name in row["ids"])
-
-
 def rows_of(folder: Path) -> Iterator[tuple[int, str, Row]]:
     """The rows that a function wrote, with their batches and places."""
     for path in sorted(folder.glob("*/part-*.json")):
         for at, line in enumerate(path.read_text().splitlines()):
             yield int(path.parent.name), f"{path}:{at + 1}", json.loads(line)
-
-
-def found(access: StoredAccess, direction: Direction, place: str) -> tuple[frozenset[str], bool]:
-    answer = access.ask(TraceQuery(direction, (place,), texts=False))
-    items = (str(item.location) for group in answer.groups for item in group.items if item.location)
-    return frozenset(items), answer.exact
 
 
 def check_kind(
@@ -149,7 +138,7 @@ def check_kind(
     # Rows of later batches were made of those of earlier ones, too.
     told_last = sorted(told, key=lambda row: (-len(row[2]["ids"]), row[1]))[:1]
     for _, place, row in [*told_last, *draw.sample(told, min(ASKED, len(told)))]:
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         assert items == made_of(row, places), (place, row)
         assert is_exact, (place, row)
     options: defaultdict[tuple[int, str], list[frozenset[str]]] = defaultdict(list)
@@ -158,7 +147,7 @@ def check_kind(
     for number, place, row in draw.sample(plain, min(ASKED, len(plain))):
         of_row = options[number, values_of(row)]
         assert of_row or kind == CHOSEN, (place, row)
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         assert frozenset().union(*of_row) <= items, (place, row, of_row)
         if of_row and (is_exact or len(of_row) == 1):
             assert {items} == set(of_row) or (kind == CHOSEN and not is_exact), (place, row, of_row)
@@ -168,7 +157,7 @@ def check_forward(
     folder: Path, kinds: list[str], access: StoredAccess, record: str, places: Places
 ) -> None:
     """A record goes into all rows of all batches that say so, and no others."""
-    items, _ = found(access, Direction.FORWARD, record)
+    items, _ = traced_places(access, Direction.FORWARD, record)
     for kind in kinds:
         told = rows_of(folder / f"{kind}-told")
         expected = {place for _, place, row in told if record in made_of(row, places)}

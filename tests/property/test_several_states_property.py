@@ -15,10 +15,9 @@ import pytest
 
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.trace_query import TraceQuery
 from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
-from tests.support.stream_rows import Places, Row, drawn_files, rows_of
+from tests.support.stream_rows import Places, Row, drawn_files, made_of, rows_of, traced_places
 
 GROUPS = (
     "session",
@@ -156,10 +155,6 @@ def values_of(row: Row) -> str:
     return json.dumps({name: value for name, value in row.items() if name != "ids"})
 
 
-def made_of(row: Row, places: Places) -> frozenset[str]:
-    return frozenset(places[name] for name in row["ids"])
-
-
 def keys_of(places: Places) -> dict[str, str | None]:
     """The keys of the records, by where they stand."""
     keys: dict[str, str | None] = {}
@@ -167,12 +162,6 @@ def keys_of(places: Places) -> dict[str, str | None]:
         path, _, line = place.rpartition(":")
         keys[place] = json.loads(Path(path).read_text().splitlines()[int(line) - 1])["key"]
     return keys
-
-
-def found(access: StoredAccess, direction: Direction, place: str) -> tuple[frozenset[str], bool]:
-    answer = access.ask(TraceQuery(direction, (place,), texts=False))
-    items = (str(item.location) for group in answer.groups for item in group.items if item.location)
-    return frozenset(items), answer.exact
 
 
 def check_kind(
@@ -188,7 +177,7 @@ def check_kind(
     keys = keys_of(places)
     for _, place, row in draw.sample(told, min(ASKED, len(told))):
         truth = made_of(row, places)
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         assert truth <= items, (place, row, items)
         assert items == truth or not is_exact, (place, row, items)
         if kind == "keyed":
@@ -205,7 +194,7 @@ def check_kind(
         if not of_row:
             # Which of several a deduplication or a limit keeps, each run decides.
             continue
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         assert frozenset().union(*of_row) <= items, (place, row, of_row)
         if is_exact:
             assert set(of_row) == {items}, (place, row, of_row)
@@ -217,7 +206,7 @@ def check_forward(
     """A record goes into all rows that say so."""
     told = rows_of(folder / f"{kind}-told")
     expected = {place for _, place, row in told if record in made_of(row, places)}
-    items, is_exact = found(access, Direction.FORWARD, record)
+    items, is_exact = traced_places(access, Direction.FORWARD, record)
     of_kind = {place for place in items if f"/{kind}-told/" in place}
     assert expected <= of_kind, (kind, record, expected)
     assert expected == of_kind or not is_exact
@@ -228,7 +217,7 @@ def check_batch(folder: Path, access: StoredAccess, places: Places) -> None:
     (path,) = (folder / "batch").glob("part-*.json")
     for at, line in enumerate(path.read_text().splitlines()):
         truth = made_of(json.loads(line), places)
-        assert found(access, Direction.BACKWARD, f"{path}:{at + 1}") == (truth, True), line
+        assert traced_places(access, Direction.BACKWARD, f"{path}:{at + 1}") == (truth, True), line
 
 
 FEW = "few"

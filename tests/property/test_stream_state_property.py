@@ -15,10 +15,9 @@ import pytest
 
 from lineage.access import StoredAccess
 from lineage_core.tracing.trace_result import Direction
-from lineage_query.trace_query import TraceQuery
 from tests.support.drawn import drawn
 from tests.support.job_runs import run_captured, stored, verify, write_job
-from tests.support.stream_rows import Places, Row, drawn_files, rows_of
+from tests.support.stream_rows import Places, Row, drawn_files, rows_of, traced_places
 
 DISTINCT = ("key", "time", "within")
 JOINS = ("inner", "leftOuter", "rightOuter", "fullOuter", "leftSemi")
@@ -78,12 +77,6 @@ def made_of(kind: str, row: Row, places: Places) -> frozenset[str]:
     return frozenset(places[row[name]] for name in ("id", "lid", "rid") if row.get(name))
 
 
-def found(access: StoredAccess, direction: Direction, place: str) -> tuple[frozenset[str], bool]:
-    answer = access.ask(TraceQuery(direction, (place,), texts=False))
-    items = (str(item.location) for group in answer.groups for item in group.items if item.location)
-    return frozenset(items), answer.exact
-
-
 def check_kind(
     folder: Path, kind: str, access: StoredAccess, draw: random.Random, places: Places
 ) -> int:
@@ -92,7 +85,7 @@ def check_kind(
     exact = 0
     for _, place, row in draw.sample(told, min(ASKED, len(told))):
         truth = made_of(kind, row, places)
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         if kind == "leftSemi":
             matches = items - truth
             assert truth < items, (place, row, items)
@@ -107,7 +100,7 @@ def check_kind(
     for number, place, row in draw.sample(plain, min(ASKED, len(plain))):
         of_row = options[number, values_of(row)]
         assert of_row, (place, row)
-        items, is_exact = found(access, Direction.BACKWARD, place)
+        items, is_exact = traced_places(access, Direction.BACKWARD, place)
         assert frozenset().union(*of_row) <= items, (place, row, of_row)
         if is_exact and kind != "leftSemi":
             assert set(of_row) == {items}, (place, row, of_row)
@@ -120,7 +113,7 @@ def check_forward(
 ) -> None:
     """A record goes into just the rows that say so, of those that hold identities."""
     record = draw.choice(sorted(places.values()))
-    items, _ = found(access, Direction.FORWARD, record)
+    items, _ = traced_places(access, Direction.FORWARD, record)
     for kind in kinds:
         told = rows_of(folder / f"{kind}-told")
         expected = {place for _, place, row in told if record in made_of(kind, row, places)}

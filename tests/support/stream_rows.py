@@ -10,6 +10,10 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import unquote
 
+from lineage.access import StoredAccess
+from lineage_core.tracing.trace_result import Direction
+from lineage_query.trace_query import TraceQuery
+
 Row: TypeAlias = dict[str, Any]
 Places: TypeAlias = dict[str, str]
 """Where each record stands, by its identity."""
@@ -33,6 +37,20 @@ def drawn_files(draw: random.Random, folder: Path, side: str, *, late: bool = Tr
         path.write_text("".join(json.dumps(line) + "\n" for line in lines))
         os.utime(path, (1_700_000_000 + number,) * 2)
     return places
+
+
+def made_of(row: Row, places: Places) -> frozenset[str]:
+    """Where the records stand that a row was made of, as its column ``ids`` says itself."""
+    return frozenset(places[name] for name in row["ids"])
+
+
+def traced_places(
+    access: StoredAccess, direction: Direction, place: str
+) -> tuple[frozenset[str], bool]:
+    """Where the rows stand that a trace finds, and whether it is exact."""
+    answer = access.ask(TraceQuery(direction, (place,), texts=False))
+    items = (str(item.location) for group in answer.groups for item in group.items if item.location)
+    return frozenset(items), answer.exact
 
 
 def written(folder: Path) -> Iterator[tuple[int, Path]]:

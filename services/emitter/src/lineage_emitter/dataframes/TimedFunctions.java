@@ -120,26 +120,25 @@ public class TimedFunctions {
     }
     String[] facts = {"f" + (first + listed.size()), udf.name(), "udf", site};
     listed.add(facts);
-    Map told = new LinkedHashMap();
-    told.put("folder", folder);
-    told.put("node", facts);
-    told.put("texts", Boolean.valueOf(texts));
-    told.put("characters_max", Integer.valueOf(charactersMax));
-    told.put("of_rows", Boolean.valueOf(isOfRows(udf)));
+    Map document = new LinkedHashMap();
+    document.put("folder", folder);
+    document.put("node", facts);
+    document.put("texts", Boolean.valueOf(texts));
+    document.put("characters_max", Integer.valueOf(charactersMax));
+    document.put("of_rows", Boolean.valueOf(isOfRows(udf)));
     List names = new ArrayList();
     List types = new ArrayList();
-    told.put("unnamed", named(udf, names, types));
-    told.put("by_arrow", Boolean.valueOf(udf.evalType() != PickledCall.BY_PICKLE));
-    told.put("names", names);
-    told.put("types", types);
+    document.put("unnamed", named(udf, names, types));
+    document.put("by_arrow", Boolean.valueOf(udf.evalType() != PickledCall.BY_PICKLE));
+    document.put("names", names);
+    document.put("types", types);
     PythonFunction function =
         new PickledCall("timed_function", "timed")
-            .text(new ObjectMapper().writeValueAsString(told))
+            .text(new ObjectMapper().writeValueAsString(document))
             .bytes(reports)
             .bytes(PickledCall.codeOf(udf.func()))
             .in(udf.func());
-    return new PythonUDF(
-        udf.name(), function, udf.dataType(), PassingRows.listed(arguments), udf.evalType(), udf.udfDeterministic(), udf.resultId());
+    return with(udf, function, arguments);
   }
 
   /** Whether a function is of a row or of a batch of them, and the program's own: not what says which rows another one did not fail on. */
@@ -243,6 +242,11 @@ public class TimedFunctions {
     }
     PythonFunction function =
         isTimed(udf) ? PickledCall.withCode(udf.func(), TIMED.lastArgument(PickledCall.codeOf(udf.func()))) : udf.func();
+    return with(udf, function, arguments);
+  }
+
+  /** A function of a plan with other code and arguments. */
+  private static PythonUDF with(PythonUDF udf, PythonFunction function, List arguments) {
     return new PythonUDF(
         udf.name(), function, udf.dataType(), PassingRows.listed(arguments), udf.evalType(), udf.udfDeterministic(), udf.resultId());
   }
