@@ -238,6 +238,7 @@ def test_what_a_plain_replay_gives_is_unknown_for_the_right_reason(
     assert "or by rows() or by replay() without capture=True" in said
 
 
+@pytest.mark.long
 def test_a_cache_that_is_older_than_its_file_is_not_taken_for_the_file(
     attached: tuple[Path, dict[str, Any]],
 ) -> None:

@@ -200,7 +200,7 @@ ASKED = 2
 """Output rows that are traced back, and lines that are traced forward, of each job."""
 
 
-@pytest.mark.parametrize("name", drawn(JOBS, 3))
+@pytest.mark.parametrize("name", drawn(JOBS, 6))
 def test_traces_are_those_of_brute_force(
     name: str, capture: Capture, spark: SparkSession, tmp_path: Path, read: Path
 ) -> None:

@@ -107,7 +107,7 @@ def replayed(folder: Path, *arguments: str, code: int = 0) -> dict[str, Any]:
     ("output", "without"),
     [
         ("report", (2,)),
-        ("shares", (8,)),
+        pytest.param("shares", (8,), marks=pytest.mark.long),
         pytest.param("report", (4, 8), marks=pytest.mark.long),
         pytest.param("shares", (3, 6, 8), marks=pytest.mark.long),
     ],

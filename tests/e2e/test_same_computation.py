@@ -675,7 +675,7 @@ def partitioning(rdd: RDD[Any]) -> Any:
     return None if found is None else (found.numPartitions, by_hash)
 
 
-@pytest.mark.parametrize("name", drawn(PROGRAMS, 7))
+@pytest.mark.parametrize("name", drawn(PROGRAMS, 14))
 def test_same_files_partitions_and_shuffles(
     name: str, lc: LineageContext, files: Files, tmp_path: Path
 ) -> None:

@@ -14,6 +14,7 @@ pytestmark = [pytest.mark.e2e, pytest.mark.integration]
 TWEETS = Path(__file__).resolve().parents[2] / "examples" / "tweets"
 
 
+@pytest.mark.long
 def test_the_film_called_bad_stands_out(tmp_path: Path) -> None:
     prepare = run_program(tmp_path, [sys.executable, str(TWEETS / "prepare.py"), "tweets.json"])
     assert prepare.returncode == 0, prepare.stderr

@@ -7,8 +7,7 @@ comes late, and a report reads what other jobs wrote.
 from __future__ import annotations
 
 import os
-import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -28,13 +27,11 @@ from tests.support.api_server import serving
 from tests.support.servers import Neo4jUnderTest
 from tests.support.stores import empty_neo4j
 
-pytestmark = pytest.mark.e2e
+pytestmark = [pytest.mark.e2e, pytest.mark.long]
 
 DAYS = 7
 RERUN, LATE, TWICE = 3, 4, 5
 REPORTED = (3, 7)
-DRAWN = 6
-"""Questions of each way where not all are asked."""
 
 
 @pytest.fixture(scope="module")
@@ -92,28 +89,15 @@ def _neo4j(week: Loads, request: pytest.FixtureRequest) -> Iterator[Access]:
 WAYS = {"sqlite": _sqlite, "http": _served, "neo4j": _neo4j}
 
 
-def _drawn(asked: list[Callable[[], None]], many: int | None) -> list[Callable[[], None]]:
-    return asked if many is None else random.Random(1).sample(asked, many)
-
-
-@pytest.mark.parametrize(
-    "way",
-    # Both stores are held by the same tests elsewhere.
-    [*(pytest.param(way, marks=pytest.mark.long) for way in ("http", "neo4j")), "sqlite"],
-)
-@pytest.mark.parametrize(
-    "many", [DRAWN, pytest.param(None, marks=pytest.mark.long)], ids=["some", "all"]
-)
-def test_each_row_in_both_directions(
-    week: Loads, way: str, many: int | None, request: pytest.FixtureRequest
-) -> None:
+@pytest.mark.parametrize("way", WAYS)
+def test_each_row_in_both_directions(week: Loads, way: str, request: pytest.FixtureRequest) -> None:
     finding = Finding(complete=True)
     with WAYS[way](week, request) as access:
         asked = questions(Answers(week, access, finding, strict=True))
-        for ask in _drawn(asked, many):
+        for ask in asked:
             ask()
     assert finding.faults == [], "\n".join(finding.faults)
-    assert finding.rows == (len(asked) if many is None else many)
+    assert finding.rows == len(asked)
 
 
 def test_the_week_leaves_what_it_is_asked_about(week: Loads) -> None:

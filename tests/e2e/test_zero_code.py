@@ -358,7 +358,7 @@ def test_a_failed_action_is_named_once_with_the_error_of_its_task(
     ("name", "value", "reason"),
     [
         ("LINEAGE_ENABLED", "false", "capture is switched off"),
-        ("LINEAGE_MEMORY_MB", "0", "setting memory_mb: "),
+        pytest.param("LINEAGE_MEMORY_MB", "0", "setting memory_mb: ", marks=pytest.mark.long),
     ],
 )
 def test_the_summary_says_why_nothing_was_captured(

@@ -41,7 +41,7 @@ def drawn(count: int) -> list[Program]:
     "master", ["local[2]", pytest.param("local-cluster[2,1,1024]", marks=pytest.mark.long)]
 )
 def test_zero_code_lineage_is_the_witnesses_of_every_row(tmp_path: Path, master: str) -> None:
-    chosen = drawn(examples(10))
+    chosen = drawn(examples(6))
     (tmp_path / "programs").write_bytes(pickle.dumps(chosen))
     conf = f"--conf spark.executorEnv.PYTHONPATH={ROOT} --conf spark.ui.enabled=false"
     done = run_program(

@@ -229,9 +229,8 @@ def test_an_executor_that_is_killed_takes_its_shuffle_files_and_cache(
     assert run(folder, "local-cluster[2,1,1024]", out, f"kill-{place}", "kept") == calm
 
 
-@pytest.mark.parametrize(
-    "fault", [pytest.param("driver-between", marks=pytest.mark.long), "driver-sink"]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("fault", ["driver-between", "driver-sink"])
 def test_a_driver_that_is_killed_leaves_what_was_committed(
     fault: str, folder: Path, calm: tuple[Counter[Row], str]
 ) -> None:

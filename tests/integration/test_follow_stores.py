@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 APP = "followed"
 
 
-@pytest.fixture(params=["sqlite", "lake", "neo4j"])
+@pytest.fixture(params=["sqlite", "lake", pytest.param("neo4j", marks=pytest.mark.long)])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[GraphStore]:
     if request.param == "neo4j":
         with empty_neo4j(request.getfixturevalue("neo4j")) as neo4j:

@@ -152,7 +152,7 @@ def test_a_condition_names_output_rows(spark: SparkSession, tables: ParquetTable
             "window",
             "inner limit",
         ],
-        4,
+        8,
     ),
 )
 def test_forward_is_the_other_way_round(

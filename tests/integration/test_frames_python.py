@@ -154,7 +154,12 @@ def job(**names: object) -> SimpleNamespace:
 
 @pytest.mark.parametrize(
     "kind",
-    ["plain", "by arrow", "pandas", pytest.param("arrow", marks=not_before_41("arrow_udf"))],
+    [
+        "plain",
+        pytest.param("by arrow", marks=pytest.mark.long),
+        "pandas",
+        pytest.param("arrow", marks=[pytest.mark.long, not_before_41("arrow_udf")]),
+    ],
 )
 def test_with_its_code_a_function_decides_below_an_aggregate(
     kind: str, orders: DataFrame, key: str, monkeypatch: pytest.MonkeyPatch

@@ -68,7 +68,7 @@ def check_same(closed: Influences, again: Influences) -> None:
                 assert math.isclose(value, expected, rel_tol=1e-9), (one, other)
 
 
-@pytest.mark.parametrize("name", drawn(CLOSED, 2))
+@pytest.mark.parametrize("name", drawn(CLOSED, 4))
 def test_the_closed_form_is_the_plan_run_again(
     name: str, spark: SparkSession, tables: ParquetTables, monkeypatch: pytest.MonkeyPatch
 ) -> None:

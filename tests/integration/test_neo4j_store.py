@@ -47,6 +47,7 @@ from lineage_store.paths import Spellings
 from lineage_store.recorded_files import FileQuery
 from lineage_store.sqlite.store import SqliteStore
 from lineage_store.url import open_store
+from tests.oracle.budget import examples
 from tests.property.test_linking_property import Case, cases
 from tests.support.linked_events import crowd, events_of, give, of_the_app, write_case
 from tests.support.servers import Neo4jUnderTest
@@ -63,7 +64,7 @@ def store(neo4j: Neo4jUnderTest) -> Iterator[Neo4jStore]:
 
 
 @settings(
-    max_examples=12,
+    max_examples=examples(6),
     suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
 )
 @given(case=cases().map(of_the_app), data=st.data())

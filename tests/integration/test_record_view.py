@@ -312,7 +312,8 @@ def make_visible(store: Neo4jStore, app_id: str, blocks: list[BlockId]) -> None:
     store.in_transaction(lambda writer: writer.links(Links(app_id, visible=blocks)))
 
 
-@pytest.mark.parametrize("detailed", [pytest.param(False, marks=pytest.mark.long), True])
+@pytest.mark.long
+@pytest.mark.parametrize("detailed", [False, True])
 def test_a_word_count_on_spark(
     neo4j: Neo4jUnderTest,
     store: Neo4jStore,

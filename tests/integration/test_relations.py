@@ -198,7 +198,7 @@ def test_values_that_no_constant_stands_for(spark: SparkSession, tmp_path: Path)
     assert sorted(row for of in found.values() for _, row in of) == [0, 1]
 
 
-@pytest.mark.parametrize("many", [3, 60])
+@pytest.mark.parametrize("many", [3, pytest.param(60, marks=pytest.mark.long)])
 def test_groups_by_times_of_no_zone(spark: SparkSession, tmp_path: Path, many: int) -> None:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

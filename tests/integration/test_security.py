@@ -295,8 +295,8 @@ WRONG = "a-wrong-password"
     ("fault", "advice"),
     [
         ("password", "LINEAGE_KAFKA_SASL_PASSWORD_FILE"),
-        ("authority", "LINEAGE_KAFKA_SSL_CA_FILE"),
-        ("protocol", "LINEAGE_KAFKA_SECURITY_PROTOCOL"),
+        pytest.param("authority", "LINEAGE_KAFKA_SSL_CA_FILE", marks=pytest.mark.long),
+        pytest.param("protocol", "LINEAGE_KAFKA_SECURITY_PROTOCOL", marks=pytest.mark.long),
         ("rights", "docs/guide/security.md"),
     ],
 )

@@ -205,7 +205,7 @@ CHOSEN = Program(
 )
 
 
-@settings(max_examples=examples(10))
+@settings(max_examples=examples(7))
 @example(program=PAIRED_AND_KEPT, detailed=False)
 @example(program=CHOSEN, detailed=True)
 @example(program=RENUMBERED_TWICE, detailed=True)

@@ -198,7 +198,7 @@ def check_program(
 def test_traces_say_what_the_interpreter_says(spark: SparkSession, home: Path) -> None:
     tally: Counter[str] = Counter()
 
-    @settings(max_examples=examples(14), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(10), suppress_health_check=list(HealthCheck))
     @given(programs(), st.lists(st.integers(0, 50), min_size=ROWS_TRACED, max_size=ROWS_TRACED))
     def check(program: Program, places: list[int]) -> None:
         assume(program.relation.rows)

@@ -47,7 +47,7 @@ def assert_same(run: Evaluation, outcome: Outcome) -> None:
             assert Counter(outcome.rows) == Counter(wanted)
 
 
-@settings(max_examples=examples(8))
+@settings(max_examples=examples(5))
 @given(program=programs())
 def test_spark_gives_the_rows_that_the_interpreter_gives(
     program: Program, spark_context: SparkContext

@@ -120,7 +120,7 @@ def check_replays(
 def test_replays_give_what_plain_spark_gives(spark: SparkSession, home: Path) -> None:
     tally: Counter[str] = Counter()
 
-    @settings(max_examples=examples(4), suppress_health_check=list(HealthCheck))
+    @settings(max_examples=examples(2), suppress_health_check=list(HealthCheck))
     @given(programs(), st.integers(0, 50), st.lists(st.integers(0, 50), max_size=3))
     def check(program: Program, place: int, dropped: list[int]) -> None:
         assume(program.relation.rows)

@@ -55,7 +55,7 @@ def test_a_caller_has_one_limit_whatever_address_they_claim(store: SqliteStore) 
     assert statuses(proxy, *same) == [200, 200, 429, 200]
 
 
-@pytest.mark.parametrize("proxies", ["10.0.0.0/8", "::ffff:10.0.0.0/104", "10.1.2.3,10.9.9.9", "::ffff:a01:203,::ffff:10.9.9.9"])  # fmt: skip
+@pytest.mark.parametrize("proxies", drawn(["10.0.0.0/8", "::ffff:10.0.0.0/104", "10.1.2.3,10.9.9.9", "::ffff:a01:203,::ffff:10.9.9.9"], 2))  # fmt: skip
 @pytest.mark.parametrize("address", drawn(["::ffff:10.1.2.3", "10.1.2.3", "::FFFF:0A01:0203"], 3))
 def test_a_proxy_is_trusted_in_both_forms_of_its_address(
     store: SqliteStore, proxies: str, address: str

@@ -52,7 +52,9 @@ from lineage_query.trace_query import TraceQuery
 
 pytestmark = pytest.mark.security
 
-ASKED = QueryRequest("/", "backward", ["out#1"], None, None, None, 20, True, False, "", False, False)
+ASKED = QueryRequest(
+    "/", "backward", ["out#1"], None, None, None, 20, True, False, "", False, False
+)
 ANSWER = Answer("app-1", Direction.BACKWARD, ("out#1",), (), True, (), (), (), False, True)
 
 

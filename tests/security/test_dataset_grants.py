@@ -246,7 +246,8 @@ def requests_of(method: str, path: str, app: str) -> Iterator[tuple[str, dict[st
                 yield filled, more | {"json": more["json"] | {"by": level}}
 
 
-def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
+@pytest.mark.parametrize("caller", drawn(["hid", "narrow", "masked", "listed"], 2))
+def test_no_route_tells_what_is_hidden_or_masked(served: Served, caller: str) -> None:
     operations = [
         (method, path) for path, one in served.app.openapi()["paths"].items() for method in one
     ]
@@ -259,33 +260,32 @@ def test_no_route_tells_what_is_hidden_or_masked(served: Served) -> None:
     }
     assert ALLOWED_WHERE_HIDDEN < ALLOWED_WHERE_MASKED < of_app
     deletes = ("delete", "/v1/applications/{app}")
-    for caller in ("hid", "narrow", "listed", "masked"):
-        answered = set()
-        for method, path in operations:
-            if (method, path) == deletes:
-                continue
-            for filled, more in requests_of(method, path, APP):
-                answer = served.ask(caller, method, filled, **more)
-                operation = f"{method.upper()} {path}"
-                assert answer.status_code != 500, (caller, operation, answer.text)
-                told = f"{answer.text} {answer.headers}"
-                if caller in HIDES:
-                    assert CANARY not in told, (caller, operation, more)
-                else:
-                    # Paths and the program's words are known; texts and values are not.
-                    for hidden in ("-row-", "5000kr", "7000kr", f"{CANARY} v", f"{CANARY} w", WORD):
-                        assert hidden not in told, (caller, operation, more)
-                assert str(key(WORD)) not in told, (caller, operation, more)
-                if answer.status_code == 200:
-                    answered.add(operation)
-                elif path.endswith("/watch"):
-                    # For callers without narrower grants alone.
-                    assert answer.status_code == 403, (caller, operation)
-                elif operation in of_app and operation not in ALLOWED_WHERE_MASKED:
-                    assert (answer.status_code, "hidden" in answer.text) == (403, True), operation
-        known = ALLOWED_WHERE_HIDDEN if caller in HIDES else ALLOWED_WHERE_MASKED
-        assert answered & of_app == known - {"DELETE /v1/applications/{app}"}, caller
-        assert served.ask(caller, "get", f"/v1/applications/{OWN}/graph").status_code == 200
+    answered = set()
+    for method, path in operations:
+        if (method, path) == deletes:
+            continue
+        for filled, more in requests_of(method, path, APP):
+            answer = served.ask(caller, method, filled, **more)
+            operation = f"{method.upper()} {path}"
+            assert answer.status_code != 500, (caller, operation, answer.text)
+            told = f"{answer.text} {answer.headers}"
+            if caller in HIDES:
+                assert CANARY not in told, (caller, operation, more)
+            else:
+                # Paths and the program's words are known; texts and values are not.
+                for hidden in ("-row-", "5000kr", "7000kr", f"{CANARY} v", f"{CANARY} w", WORD):
+                    assert hidden not in told, (caller, operation, more)
+            assert str(key(WORD)) not in told, (caller, operation, more)
+            if answer.status_code == 200:
+                answered.add(operation)
+            elif path.endswith("/watch"):
+                # For callers without narrower grants alone.
+                assert answer.status_code == 403, (caller, operation)
+            elif operation in of_app and operation not in ALLOWED_WHERE_MASKED:
+                assert (answer.status_code, "hidden" in answer.text) == (403, True), operation
+    known = ALLOWED_WHERE_HIDDEN if caller in HIDES else ALLOWED_WHERE_MASKED
+    assert answered & of_app == known - {"DELETE /v1/applications/{app}"}, caller
+    assert served.ask(caller, "get", f"/v1/applications/{OWN}/graph").status_code == 200
     assert served.ask("all", "get", f"/v1/applications/{APP}/dump").status_code == 200
     assert served.ask("hid", *deletes[:1], f"/v1/applications/{APP}").status_code == 204
 

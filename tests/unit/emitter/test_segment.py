@@ -99,7 +99,7 @@ def test_on_error_fail_ends_the_task(tmp_path: Path) -> None:
 
 
 @pytest.mark.usefixtures("full_disk")
-@pytest.mark.parametrize("count", [10, 150_000, 400_000])
+@pytest.mark.parametrize("count", [10, pytest.param(150_000, marks=pytest.mark.long), 400_000])
 def test_a_combiner_goes_on_in_bounded_memory(count: int, tmp_path: Path) -> None:
     task, _ = config(tmp_path)
     segment = Segment(task, "1", 0, 0)
