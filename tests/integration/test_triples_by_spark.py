@@ -77,6 +77,33 @@ def test_a_table_may_be_empty() -> None:
     assert pq.read_table("out").column_names == ["src", "dst", "op"]
 
 
+def test_a_table_of_few_triples_takes_no_job_of_spark(session: SparkSession) -> None:
+    scheduler = session.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.numTotalJobs()
+    result = by_spark("back", "set", "c", "--method", "csprov", "--json")
+    assert scheduler.numTotalJobs() == before
+    counts = json.loads(result.stdout)
+    assert (counts["items"], counts["triples"], counts["steps"]) == (2, 3, 0)
+    assert Path("out/_SUCCESS").exists()
+    # As Spark reads it, too.
+    rows = session.read.parquet(f"{Path.cwd()}/out").collect()
+    assert sorted(tuple(row) for row in rows) == [
+        ("-1", "b", "x"), ("b", "b", "z"), ("b", "c", "y")
+    ]  # fmt: skip
+
+
+def test_a_folder_that_is_made_meanwhile_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = tracing._Tracer._named_here
+
+    def late(self: Any, *arguments: Any) -> Any:
+        Path("out").mkdir()
+        return named(self, *arguments)
+
+    monkeypatch.setattr(tracing._Tracer, "_named_here", late)
+    assert "out is there already" in by_spark("back", "set", "c").stderr
+    assert not list(Path("out").iterdir())
+
+
 def test_what_is_refused_writes_nothing() -> None:
     assert "has no item 'x'" in by_spark("back", "set", "c", "x").stderr
     assert triples("back", "set", "c", "--engine", "spark").exit_code == 2

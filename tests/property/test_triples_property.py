@@ -184,10 +184,20 @@ def _compare(store: TripleStore, triples: set[Triple], item: int, *, is_text: bo
             assert found.component_triples == connected
             assert found.items == sorted(reached - {start})
             assert bool(found.reason) is (method is Method.AUTO)
-        for looked_at, step in ((0, 0), (0, 4_096), (1 << 20, 0)):
+        for looked_at, step, dependencies, method in (
+            (0, 0, 100, Method.AUTO),
+            (0, 4_096, 100, Method.AUTO),
+            (1 << 20, 0, 100, Method.AUTO),
+            # Sets that depend on too many others.
+            (0, 4_096, 0, Method.AUTO),
+            (0, 4_096, 1, Method.CSPROV),
+            (1 << 20, 0, 0, Method.CSPROV),
+        ):
             # What is chosen where components are large: each of the three, and changed on the way.
             with pytest.MonkeyPatch.context() as patch:
                 patch.setattr(tracing, "AUTO_ROWS", 0)
                 patch.setattr(tracing, "SETS_LOOKED_AT", looked_at)
+                patch.setattr(tracing, "MOST_DEPENDENCIES", dependencies)
                 patch.setattr(following, "STEP_TRIPLES", step)
-                assert trace(store, "set", str(start), is_back=is_back).triples == named
+                found = trace(store, "set", str(start), is_back=is_back, method=method)
+                assert found.triples == named

@@ -15,10 +15,11 @@ from hypothesis import strategies as st
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-from lineage_dataframes.triples import tracing
-from lineage_dataframes.triples.tracing import trace_to_table
+from lineage_dataframes.triples import joining, tracing
+from lineage_dataframes.triples.tracing import SparkTrace, trace_to_table
 from lineage_store.lake import file_writing
 from lineage_store.triples import files, updating
+from lineage_store.triples import tracing as embedded
 from lineage_store.triples.data_sets import TripleStore
 from lineage_store.triples.tracing import Method, trace_items
 from tests.oracle.budget import examples
@@ -44,9 +45,9 @@ def _small_files() -> Iterator[None]:
         patch.setattr(file_writing, "sync_files", lambda *_: None)
         patch.setattr(updating, "TAKEN_IN", 0)
         # Both kinds of joins, filters that hold more than the ranges, and pieces that are merged.
-        patch.setattr(tracing, "BROADCAST_ROWS", 4)
+        patch.setattr(joining, "BROADCAST_ROWS", 4)
         patch.setattr(tracing, "MOST_RANGES", 2)
-        patch.setattr(tracing, "MOST_PIECES", 3)
+        patch.setattr(joining, "MOST_PIECES", 3)
         # What the driver finds is named by it, or by joins.
         patch.setattr(tracing, "LOOKED_UP", 4)
         yield
@@ -57,11 +58,13 @@ questions = st.tuples(
     st.booleans(),
     st.sampled_from([Method.RQ, Method.CCPROV, Method.CSPROV, Method.AUTO]),
     st.sampled_from([0, 0, 0, 6, 1_000]),
+    # With the bound small sets are given up, by sets and by itself.
+    st.sampled_from([0, 2, 1_000]),
 )
 some_program = given(
     steps, st.booleans(), st.integers(1, 6), st.lists(questions, min_size=1, max_size=2)
 )
-Question = tuple[set[int], bool, Method, int]
+Question = tuple[set[int], bool, Method, int, int]
 
 
 def test_a_table_equals_a_search(spark_context: SparkContext) -> None:
@@ -71,8 +74,21 @@ def test_a_table_equals_a_search(spark_context: SparkContext) -> None:
         ([(5, 6, "b"), (6, 6, "a"), (13, 14, "a")], {}, Step.INDEX),
         ([(6, 1, "b"), (12, 13, "b"), (7, 6, "a")], {}, Step.INDEX),
     ]
-    questions: list[Question] = [({5, 14}, True, Method.AUTO, 0), ({12}, False, Method.RQ, 1_000)]
-    _check(spark_context, program, questions, is_text=True, set_items=2)
+    questions: list[Question] = [
+        ({5, 14}, True, Method.AUTO, 0, 0),
+        ({12}, False, Method.RQ, 1_000, 0),
+        ({14}, True, Method.CSPROV, 1_000, 0),
+    ]
+    traces = _check(spark_context, program, questions, is_text=True, set_items=2)
+    given_up = "connected sets depend on each other more than 0 times"
+    assert [(trace.method, trace.reason) for trace in traces] == [
+        (
+            Method.CCPROV,
+            f"as the question or its answer has not at most 0 triples, and {given_up}",
+        ),
+        (Method.RQ, ""),
+        (Method.RQ, f"as {given_up}, and the answer has at most 4 triples"),
+    ]
 
 
 @pytest.mark.long
@@ -90,12 +106,14 @@ def test_a_table_equals_a_search_after_any_program(
 
 def _check(
     context: SparkContext, program: Steps, asked: list[Question], *, is_text: bool, set_items: int
-) -> None:
+) -> list[SparkTrace]:
+    """What each question took."""
+    traces = []
     with tempfile.TemporaryDirectory() as folder:
         store = TripleStore(f"lake:{folder}/la ke[x]", create=True)
         triples = imported(store, Path(folder), program, is_text=is_text, set_items=set_items)
         there = {end for triple in triples for end in triple[:2]}
-        for at, (items, is_back, method, driver_triples) in enumerate(asked):
+        for at, (items, is_back, method, driver_triples, dependencies) in enumerate(asked):
             # An item that is not there stands for one that is.
             chosen = {item if item in there else min(there, default=item) for item in items}
             if not triples:
@@ -103,10 +121,12 @@ def _check(
             names = [item_name(item, is_text=is_text) for item in chosen]
             column = pa.array(names, pa.string() if is_text else pa.int64())
             to = f"{folder}/answer {at}"
-            counts = trace_to_table(
-                SparkSession(context), store, "set", column, to,
-                is_back=is_back, method=method, driver_triples=driver_triples,
-            )  # fmt: skip
+            with pytest.MonkeyPatch.context() as patch:
+                patch.setattr(embedded, "MOST_DEPENDENCIES", dependencies)
+                counts = trace_to_table(
+                    SparkSession(context), store, "set", column, to,
+                    is_back=is_back, method=method, driver_triples=driver_triples,
+                )  # fmt: skip
             expected = _expected(triples, chosen, is_back=is_back, is_text=is_text)
             assert table_of(to) == expected
             reached = {end for triple in expected for end in triple[:2]} - set(names)
@@ -119,6 +139,8 @@ def _check(
             assert here.triples == expected
             assert here.asked == sorted(names)
             assert here.items == sorted(reached)
+            traces.append(counts)
+    return traces
 
 
 def _expected(

@@ -40,6 +40,24 @@ def test_items_of_several_components_are_traced_by_one_question(tmp_path: Path) 
         assert found.component_triples == 6
 
 
+def _chain_in_sets(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> TripleStore:
+    """299 triples in a row, in ten sets of 30 items, and row groups of ten triples."""
+    monkeypatch.setattr(files, "GROUP_ROWS", 10)
+    chain, nodes = tmp_path / "chain.parquet", tmp_path / "nodes.parquet"
+    items = list(range(300))
+    pq.write_table(pa.table({"src": items[:-1], "dst": items[1:], "op": ["x"] * 299}), chain)
+    pq.write_table(pa.table({"item": items, "node": [str(item // 30) for item in items]}), nodes)
+    store = TripleStore(f"lake:{tmp_path}/lake", create=True)
+    store.add("set", [chain], [nodes])
+    store.index("set", set_items=30)
+    return store
+
+
+def _set(monkeypatch: pytest.MonkeyPatch, settings: dict[str, int]) -> None:
+    for name, value in settings.items():
+        monkeypatch.setattr(following if name == "STEP_TRIPLES" else tracing, name, value)
+
+
 @pytest.mark.parametrize(
     ("settings", "method", "reason"),
     [
@@ -57,22 +75,59 @@ def test_the_method_is_chosen_by_what_each_would_read(
     method: Method,
     reason: str,
 ) -> None:
-    monkeypatch.setattr(files, "GROUP_ROWS", 10)
-    chain, nodes = tmp_path / "chain.parquet", tmp_path / "nodes.parquet"
-    items = list(range(300))
-    pq.write_table(pa.table({"src": items[:-1], "dst": items[1:], "op": ["x"] * 299}), chain)
-    pq.write_table(pa.table({"item": items, "node": [str(item // 30) for item in items]}), nodes)
-    store = TripleStore(f"lake:{tmp_path}/lake", create=True)
-    store.add("set", [chain], [nodes])
-    store.index("set", set_items=30)
-    for name, value in settings.items():
-        monkeypatch.setattr(following if name == "STEP_TRIPLES" else tracing, name, value)
+    store = _chain_in_sets(tmp_path, monkeypatch)
+    _set(monkeypatch, settings)
     found = trace_items(store, "set", pa.array([59]), is_back=True)
-    assert found.items == items[:59]
+    assert found.items == [*range(59)]
     assert found.method is method
     assert reason in found.reason
     if method is Method.CSPROV:
         assert found.read.triples < 150
+
+
+@pytest.mark.parametrize(
+    ("settings", "method", "reason"),
+    [
+        ({}, Method.CCPROV, "its component has 299 triples in all"),
+        ({"AUTO_ROWS": 0, "STEP_TRIPLES": 0}, Method.RQ, "rq took 60 steps; ccprov would read 299 triples"),
+        ({"AUTO_ROWS": 0, "SETS_LOOKED_AT": 0}, Method.CCPROV, "rq took 1 steps and was not over; ccprov would read 299 triples"),
+        ({"AUTO_ROWS": 0, "SETS_LOOKED_AT": 0, "MOST_TRIPLES": 298}, Method.RQ, "rq took 60 steps; ccprov would read 299 triples"),
+    ],
+)  # fmt: skip
+def test_sets_that_depend_on_too_many_others_are_given_up(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    settings: dict[str, int],
+    method: Method,
+    reason: str,
+) -> None:
+    store = _chain_in_sets(tmp_path, monkeypatch)
+    asked = pa.array([59])
+    by_sets = trace_items(store, "set", asked, is_back=True, method=Method.CSPROV)
+    assert (by_sets.method, by_sets.reason) == (Method.CSPROV, "")
+    # The set of the item depends on one other.
+    _set(monkeypatch, settings | {"MOST_DEPENDENCIES": 0})
+    found = trace_items(store, "set", asked, is_back=True, method=Method.CSPROV)
+    assert (found.items, found.triples) == (by_sets.items, by_sets.triples)
+    assert found.method is method
+    assert found.reason == (
+        f"as connected sets depend on each other more than 0 times, and {reason}"
+    )
+    # By itself nothing goes that way.
+    chosen = trace_items(store, "set", asked, is_back=True)
+    assert (chosen.items, chosen.method) == (by_sets.items, method)
+    assert chosen.reason == f"as {reason}"
+
+
+def test_what_is_too_much_has_a_way_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = _chain_in_sets(tmp_path, monkeypatch)
+    _set(monkeypatch, {"MOST_TRIPLES": 50})
+    for method in (Method.CCPROV, Method.CSPROV):
+        with pytest.raises(TooMuchError, match=r"more than 50: .*--method auto.*--engine spark"):
+            trace_items(store, "set", pa.array([299]), is_back=True, method=method)
+    _set(monkeypatch, {"MOST_ANSWERED": 1})
+    with pytest.raises(TooMuchError, match=r"has 2 items, more than 1: .*--engine spark"):
+        trace_items(store, "set", pa.array([1, 2]), is_back=True)
 
 
 def test_texts_stand_for_integers_in_their_one_form(tmp_path: Path) -> None:
@@ -98,13 +153,6 @@ def test_texts_with_one_key_are_told_apart(tmp_path: Path, monkeypatch: pytest.M
     assert trace_items(store, "set", pa.array(["d"]), is_back=True).items == ["c"]
     with pytest.raises(TriplesNotFoundError, match="'e'"):
         trace_items(store, "set", pa.array(["b", "e"]), is_back=True)
-
-
-def test_a_question_is_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = stored(tmp_path, [(1, 2), (3, 4)])
-    monkeypatch.setattr(tracing, "MOST_ANSWERED", 1)
-    with pytest.raises(TooMuchError):
-        trace_items(store, "set", pa.array([2, 4]), is_back=True)
 
 
 def test_files_of_items(tmp_path: Path) -> None:

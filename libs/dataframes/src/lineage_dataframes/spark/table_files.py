@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Sequence
 from typing import Any, Final
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
 
 from lineage_dataframes.errors import FramesError, NoSparkError
@@ -21,6 +24,10 @@ SETTINGS: Final = {
 }
 NO_GLOB: Final = "__globPaths__"
 """Paths are names: brackets and stars in them stand for themselves."""
+WHOLE: Final = "_SUCCESS"
+"""The mark of a table that is whole, as Spark writes it."""
+SENT_BYTES: Final = 1 << 20
+"""Bytes of a file that are sent to Java at a time."""
 SPARK_SCHEMES: Final = {"s3": "s3a", "gcs": "gs"}
 """How Spark calls object storage that the lake calls otherwise."""
 
@@ -108,6 +115,25 @@ def write_table(rows: DataFrame, folder: str) -> None:
         raise FramesError(f"can't write to {folder}: {spark_reason(error)}") from error
 
 
+def write_small_table(spark: SparkSession, rows: pa.Table, folder: str) -> None:
+    """Write rows that are in memory as one file of Parquet, without a job of Spark, and the mark of a whole table.
+
+    Args:
+        spark: of `session_for`.
+        rows: of the table.
+        folder: an absolute path, or a URL that Spark knows; it is not there yet.
+
+    Raises:
+        FramesError: the folder can't be written, or is there by now.
+    """
+    check_free(spark, folder)
+    sink = pa.BufferOutputStream()
+    pq.write_table(rows, sink, compression="snappy")
+    name = f"part-00000-{uuid.uuid4()}.snappy.parquet"
+    _write_file(spark, f"{folder}/{name}", sink.getvalue().to_pybytes())
+    _write_file(spark, f"{folder}/{WHOLE}", b"")
+
+
 def check_written(rows: DataFrame, folder: str, count: int) -> None:
     """See that a table that was just written is all there.
 
@@ -141,11 +167,16 @@ def write_text(spark: SparkSession, place: str, text: str) -> None:
     Raises:
         FramesError: it can't be written.
     """
+    _write_file(spark, place, text.encode())
+
+
+def _write_file(spark: SparkSession, place: str, content: bytes) -> None:
     try:
         files, path = _file_system(spark, place)
         stream = files.create(path, False)
         try:
-            stream.write(bytearray(text.encode()))
+            for at in range(0, len(content), SENT_BYTES):
+                stream.write(bytearray(content[at : at + SENT_BYTES]))
         finally:
             stream.close()
     except SPARK_ERRORS as error:

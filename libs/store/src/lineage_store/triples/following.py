@@ -68,6 +68,11 @@ class Walk:
             self._seen, self._frontier = with_new(self._seen, rows[self._far])
         return True
 
+    @property
+    def reached(self) -> Numbers:
+        """The numbers of the start and those that rows led to by now, in order, each once."""
+        return self._seen
+
     def rows(self) -> Columns:
         """What was found."""
         return _joined(self._steps)

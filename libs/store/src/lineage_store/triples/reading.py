@@ -26,6 +26,9 @@ FOOTER_BYTES: Final = 64 << 20
 """Memory of footers, as they are stored, that are kept for the next question."""
 FETCHED_BYTES: Final = 32 << 20
 """Memory of row groups that are read of object storage before the first of them is used."""
+ROOM_HINT: Final = (
+    "trace fewer items, by --method auto, or by --engine spark, which has no such bound"
+)
 
 
 @dataclass(slots=True)
@@ -471,7 +474,7 @@ def check_room(count: int, most: int | None) -> None:
     """
     current_budget().check()
     if most is not None and count > most:
-        raise TooMuchError(f"the trace takes {count:,} triples, more than {most:,}")
+        raise TooMuchError(f"the trace takes {count:,} triples, more than {most:,}", ROOM_HINT)
 
 
 def _overlapping(firsts: Numbers, lasts: Numbers, low: int, high: int) -> tuple[int, int]:

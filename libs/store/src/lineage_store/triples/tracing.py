@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from contextlib import closing, suppress
-from dataclasses import dataclass
+from contextlib import closing
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeAlias, TypeVar
 
 import numpy as np
@@ -21,10 +21,12 @@ from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
 from lineage_store.triples.finding import asked_numbers
 from lineage_store.triples.following import Walk, reachable, recursion
 from lineage_store.triples.numbering import sorted_distinct
-from lineage_store.triples.reading import ReadCounts, SortedPart, check_room
+from lineage_store.triples.reading import ROOM_HINT, ReadCounts, SortedPart, check_room
 
 MOST_TRIPLES: Final = 10_000_000
 """Triples that one trace reads at most: some 500 MB of memory."""
+MOST_DEPENDENCIES: Final = 10_000_000
+"""Pairs of connected sets, one of which depends on the other, that one trace follows at most: some 300 MB of memory."""
 MOST_ANSWERED: Final = 1_000_000
 """Triples of an answer, and items of a question, at most, which take some 400 bytes for each."""
 MOST_ASKED: Final = 10_000_000
@@ -44,7 +46,8 @@ class Method(StrEnum):
     """How triples are found.
 
     ``AUTO``: by component where that is small; else by recursion, for as long as its reads and steps cost less than another
-    method would read. So it takes at most about twice as long as the best of them.
+    method would read. So it takes at most about twice as long as the best of them. ``CSPROV`` goes on so, too, where sets depend on
+    more others than may be followed.
     """
 
     RQ = "rq"
@@ -58,7 +61,7 @@ class TripleTrace:
     """What items were derived from, or what was derived from them.
 
     ``asked``: the items of the question, in order. ``items``: all others reached, in order. ``triples``: their rows of src, dst and op.
-    ``method``: the one that was used, and ``reason`` why it was chosen; empty: it was named. ``component_triples``: of the items'
+    ``method``: the one that was used, and ``reason`` why; empty: it was named. ``component_triples``: of the items'
     components. ``read``: what was opened.
     """
 
@@ -124,13 +127,30 @@ def trace_items(
         StoreError: as `trace`, or items are of another type.
         BudgetError: the trace takes more than it may.
     """
-    check_room(len(asked), MOST_ANSWERED)
+    check_asked(len(asked), MOST_ANSWERED, ROOM_HINT)
     return with_reading(
         store, name, lambda reading: _answered(reading, asked, is_back=is_back, method=method)
     )
 
 
+def check_asked(count: int, most: int, hint: str) -> None:
+    """Refuse a question of more items than it may have.
+
+    Args:
+        count: items of the question.
+        most: that it may have.
+        hint: what to do where there are more.
+
+    Raises:
+        TooMuchError: there are more.
+    """
+    if count > most:
+        raise TooMuchError(f"the question has {count:,} items, more than {most:,}", hint)
+
+
 T = TypeVar("T")
+Ranges: TypeAlias = "tuple[Numbers, Numbers]"
+"""Where ranges of numbers begin, and where they end: both ends belong to them."""
 
 
 def with_reading(store: TripleStore, name: str, function: Callable[[Reading], T]) -> T:
@@ -203,13 +223,21 @@ class Reading:
         order = np.argsort(rows["component"])
         return {name: column[order] for name, column in rows.items()}
 
-    def closure(self, numbers: Numbers, is_back: bool) -> tuple[Numbers, Numbers]:
-        """The ranges of all sets that those of some items depend on, or that depend on them."""
+    def closure(self, numbers: Numbers, is_back: bool) -> Ranges | None:
+        """The ranges of all sets that those of some items depend on, or that depend on them.
+
+        Returns:
+            None: more than `MOST_DEPENDENCIES` pairs of sets say which these are.
+        """
         firsts = sorted_distinct(self.part(Part.SETS).floors(numbers)["first"])
         part = self.part(Part.PARENTS if is_back else Part.CHILDREN)
         near, far = ("child", "parent") if is_back else ("parent", "child")
-        depends = recursion(part, firsts, near, far, MOST_TRIPLES)[far]
-        sets = self.part(Part.SETS).equal(sorted_distinct(depends, firsts))
+        walk = Walk(part, firsts, near, far, MOST_DEPENDENCIES)
+        try:
+            walk.go_on()
+        except TooMuchError:
+            return None
+        sets = self.part(Part.SETS).equal(walk.reached)
         return sets["first"], sets["last"]
 
     def named(self, rows: Columns, start: Numbers) -> Named:
@@ -233,6 +261,11 @@ class Reading:
         if len(values) != len(numbers):
             raise StoreError(f"the index of {self.name} is damaged: {part} are missing")
         return dict(zip(numbers.tolist(), values, strict=True))
+
+
+def sets_given_up() -> str:
+    """Why a trace does not go by connected sets though it was to; see `Reading.closure`."""
+    return f"connected sets depend on each other more than {MOST_DEPENDENCIES:,} times"
 
 
 def ends(is_back: bool) -> tuple[Part, str, str]:
@@ -262,47 +295,50 @@ def _answered(
     def within(firsts: Numbers, lasts: Numbers) -> Columns:
         return reachable(triples.between(firsts, lasts, MOST_TRIPLES), numbers, near, far)
 
-    if method is Method.RQ:
+    def closure() -> Ranges | None:
+        return reading.closure(numbers, is_back)
+
+    sets = closure() if method is Method.CSPROV else None
+    if sets is not None:
+        found = _Found(within(*sets), method)
+    elif method is Method.RQ:
         found = _Found(recursion(triples, numbers, near, far, MOST_ANSWERED), method)
     elif method is Method.CCPROV:
         found = _Found(within(*component_ranges), method)
-    elif method is Method.CSPROV:
-        found = _Found(within(*reading.closure(numbers, is_back)), method)
     elif component_rows <= AUTO_ROWS:
-        reason = f"as its component has {component_rows:,} triples in all"
+        reason = f"its component has {component_rows:,} triples in all"
         found = _Found(within(*component_ranges), Method.CCPROV, reason)
     else:
         walk = Walk(triples, numbers, near, far, MOST_ANSWERED)
-        found = _cheapest(
-            walk, triples, component_ranges, lambda: reading.closure(numbers, is_back), within
-        )
+        more = closure if method is Method.AUTO else None
+        found = _cheapest(walk, triples, component_ranges, more, within)
+    if method is Method.CSPROV and sets is None:
+        found = replace(found, reason=f"{sets_given_up()}, and {found.reason}")
     return _answer(reading, numbers, found, component_rows)
-
-
-Ranges: TypeAlias = "tuple[Numbers, Numbers]"
 
 
 def _cheapest(
     walk: Walk,
     triples: SortedPart,
     component: Ranges,
-    sets: Callable[[], Ranges],
+    sets: Callable[[], Ranges | None] | None,
     within: Callable[[Numbers, Numbers], Columns],
 ) -> _Found:
     """What a walk finds, for as long as it costs no more than to read all of the component, or of the sets that matter.
 
     A walk opens no row group that the others would not open, but takes a look-up for each step, and how many it takes is
-    known when it is over. What the others read is known from footers, before they do.
+    known when it is over. What the others read is known from footers, before they do. ``sets``: None where they are known to be too many.
     """
     costs = {Method.CCPROV: triples.overlapping(*component)[1]}
     ranges = {Method.CCPROV: component}
     is_over = walk.go_on(min(SETS_LOOKED_AT, costs[Method.CCPROV]))
     # To look at sets takes reads, too: it pays where the component has far more than was spent by now.
-    if not is_over and costs[Method.CCPROV] > 2 * SETS_LOOKED_AT:
-        # Where they depend on more than may be held, a walk may still find few.
-        with suppress(TooMuchError):
-            ranges[Method.CSPROV] = sets()
-            costs[Method.CSPROV] = triples.overlapping(*ranges[Method.CSPROV])[1]
+    if not is_over and sets is not None and costs[Method.CCPROV] > 2 * SETS_LOOKED_AT:
+        # Where they depend on more than may be followed, a walk may still find few.
+        closure = sets()
+        if closure is not None:
+            ranges[Method.CSPROV] = closure
+            costs[Method.CSPROV] = triples.overlapping(*closure)[1]
     least = min(costs, key=lambda method: costs[method])
     # More than a trace may hold in memory is followed to its end.
     most = costs[least] if costs[least] <= MOST_TRIPLES else None
@@ -310,8 +346,8 @@ def _cheapest(
     spent = f"rq took {walk.steps:,} steps"
     others = ", ".join(f"{method} would read {cost:,} triples" for method, cost in costs.items())
     if is_over:
-        return _Found(walk.rows(), Method.RQ, f"as {spent}; {others}")
-    return _Found(within(*ranges[least]), least, f"as {spent} and was not over; {others}")
+        return _Found(walk.rows(), Method.RQ, f"{spent}; {others}")
+    return _Found(within(*ranges[least]), least, f"{spent} and was not over; {others}")
 
 
 def _answer(reading: Reading, asked: Numbers, found: _Found, component_rows: int) -> TripleTrace:
@@ -325,5 +361,5 @@ def _answer(reading: Reading, asked: Numbers, found: _Found, component_rows: int
         method=found.method,
         component_triples=component_rows,
         read=reading.reader.counted(),
-        reason=found.reason,
+        reason=found.reason and f"as {found.reason}",
     )
