@@ -13,6 +13,7 @@ from pyspark.sql import SparkSession
 from benchmarks.frames_oracle import ParquetTables, recipe_of_frame
 from lineage_dataframes.errors import RefusedError
 from lineage_dataframes.trace import influence
+from lineage_dataframes.trace.combined_groups import NoClosedFormError
 from lineage_dataframes.trace.influence import Influences, influences
 from lineage_dataframes.trace.replay import Replayer, RequestedOutput
 from tests.oracle.budget import examples
@@ -48,7 +49,7 @@ def run_again(replayer: Replayer, monkeypatch: pytest.MonkeyPatch) -> Influences
     """The same by running the plan without each row."""
 
     def refuse(*_: object) -> None:
-        raise influence._NoClosedFormError("a test")
+        raise NoClosedFormError("a test")
 
     with monkeypatch.context() as patch:
         patch.setattr(influence, "_in_closed_form", refuse)
