@@ -114,6 +114,7 @@ def sifted(name: str, records: int, runs: int, folder: Path) -> dict[str, Any]:
         "witnesses": found["witnesses"],
         "runs": found["runs"],
         "rows_run": found["rows_run"],
+        "pushed_down": found["pushed_down"],
         "ddmin_runs": alone.runs,
         "ddmin_rows": alone.rows,
         "fewer_rows": round(alone.rows / max(found["rows_run"], 1), 1),

@@ -23,12 +23,14 @@ from lineage.terminal import echo
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.finding import find_application
 from lineage_query.minimising import Minimised, PassingTestError, StoppedError, minimise
+from lineage_query.overlaps import TRACED_MAX, Witnesses, most_overlapping, shared_parts
 from lineage_query.program_sifts import (
     ProgramSift,
     places_and_texts,
     sift_of_all,
     sift_of_failure,
     sift_of_row,
+    traced_rows,
 )
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import ProgramOfRdds, check_made_sources, check_rerun, rerun_program
@@ -74,19 +76,24 @@ def sift_program(
         importable_beside(sought.test),
     ):
         tracer, failing = RecordTracer(store, RowReader(index_folder(url))), list[str]()
+        traced: list[Witnesses] = []
         test = test_of(sought.test) if sought.test else None
         if test is not None and parse_location(place).number is None:
             failing = _failing_places(Path(place), test, sought.test)
+            if len(failing) > 1:
+                traced = traced_rows(tracer, failing[:TRACED_MAX], app or None)
+                failing.insert(0, failing.pop(most_overlapping(traced)))
         row = failing[0] if failing else place
         begin = _begin(tracer, row, find_application(store, app or "latest"), app or None)
         verdict = tracer.opened(begin.app).verdict
         with RepeatedRuns(words, Path(name), begin.job.paths(), timeout_s, verdict=verdict) as runs:
-            search = _Search(tracer, runs, Failing(test, sought.error), begin)
+            search = _Search(tracer, runs, Failing(test, sought.error), begin, traced)
             try:
                 sift, found = search.minimise(stop, may_widen=not row)
             except StoppedError as reason:
                 raise TraceError(f"the search ended in its first run, after {reason}") from None
         sift.check_files(tracer)
+        traced_count, counts = sum(map(bool, traced)), sift.sharing(traced)
         answer = ProgramAnswer(
             sift=sift,
             found=FoundRows(
@@ -94,6 +101,8 @@ def sift_program(
                 places_and_texts(tracer, sift, found.rows),
                 len(sift.rows),
                 time.monotonic() - began,
+                traced=traced_count,
+                sharing=counts[list(found.rows)].tolist() if traced_count > 1 else (),
             ),
             outcome=search.outcomes[found.rows],
             failing=failing,
@@ -163,10 +172,16 @@ class _Search:
     """Runs of a program on sets of rows, until the smallest is found."""
 
     def __init__(
-        self, tracer: RecordTracer, runs: RepeatedRuns, failing: Failing, begin: _Begin
+        self,
+        tracer: RecordTracer,
+        runs: RepeatedRuns,
+        failing: Failing,
+        begin: _Begin,
+        traced: Sequence[Witnesses] = (),
     ) -> None:
         self._tracer, self._runs, self._failing = tracer, runs, failing
         self._begin, self._app, self._job = begin, begin.app, begin.job
+        self._traced = traced
         self._first: RerunReport | None = None
         self.outcomes: dict[tuple[int, ...], Outcome] = {}
         self.widened = False
@@ -178,7 +193,8 @@ class _Search:
         sift = self._begin.sift
         if sift is not None:
             try:
-                return sift, minimise(len(sift.rows), partial(self._fails, sift), stop)
+                parts = shared_parts(sift.sharing(self._traced))
+                return sift, minimise(len(sift.rows), partial(self._fails, sift), stop, parts)
             except (PassingTestError, TraceError):
                 # On too few rows a program may also end before it has made its sources.
                 if not may_widen:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import typer
 
@@ -19,24 +19,36 @@ from lineage.refusing_servers import refuse_server
 from lineage.terminal import echo
 from lineage_core.environment.module_programs import programs_have_safe_path
 from lineage_core.environment.user_functions import load_function
-from lineage_core.recipe.document import File
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.replay import Replayer, RequestedOutput
 from lineage_dataframes.trace.requested_recipes import requested_recipe
-from lineage_dataframes.trace.sifting import RowTest, Sifted, failing_rows, sift
+from lineage_dataframes.trace.sifting import (
+    FailingRow,
+    RowTest,
+    Sifted,
+    failing_rows,
+    sift,
+    traced_rows,
+)
 from lineage_dataframes.trace.source_rows import places_and_texts
+from lineage_query.overlaps import TRACED_MAX, Witnesses, most_overlapping
 from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import plain_path
 from lineage_store.url import index_folder, open_store
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from lineage_core.recipe.document import Recipe
 
 Row = TypeVar("Row")
 TestOf: TypeAlias = Callable[[Row], bool]
 """Whether a row fails."""
 
 FAILING_MAX = 1_000
-"""Failing rows of an output that are looked for; the first is sifted."""
+"""Failing rows of an output that are looked for."""
 
 
 def sift_rows(
@@ -67,20 +79,42 @@ def sift_rows(
         requested = requested_recipe(store, reader, [place], app or None, all_rows)
         recipe = requested.recipe
         with spark_session() as spark, reading_by(reader):
-            failing: list[tuple[File, int]] = []
+            failing: list[FailingRow] = []
             if is_output:
                 failing = list(islice(failing_rows(spark, recipe, fails), FAILING_MAX))
                 if not failing:
                     raise TraceError(f"no row of {place} fails {test}")
-                output = RequestedOutput(places=(failing[0],))
+                traced = _traced(spark, recipe, [row.values for row in failing], are_stored=True)
+                failing.insert(0, failing.pop(most_overlapping(traced) if traced else 0))
+                output = RequestedOutput(places=((failing[0].file, failing[0].ordinal),))
+                replayer = Replayer(spark, recipe, output)
             else:
-                output = requested.output(spark)
-            found = sift(Replayer(spark, recipe, output), fails, stop)
+                replayer = Replayer(spark, recipe, requested.output(spark))
+                rows_given = [row.values for row in replayer.requested]
+                if len(rows_given) > 1:
+                    names = replayer.columns
+                    rows_given = [
+                        row for row in rows_given if fails(dict(zip(names, row, strict=True)))
+                    ]
+                traced = _traced(spark, recipe, rows_given, are_stored=False)
+            found = sift(replayer, fails, stop, traced)
             # Each row once, of however many sources it is.
-            rows = list(dict(places_and_texts(spark, recipe, found.rows).values()).items())
+            shown = {
+                row: found.sharing[at]
+                for at, row in places_and_texts(spark, recipe, found.rows).items()
+            }
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
-    answer = FoundRows(found.found, rows, found.witnesses, time.monotonic() - began)
+    seconds, traced_count = time.monotonic() - began, sum(map(bool, traced))
+    answer = FoundRows(
+        found.found,
+        list(shown),
+        found.witnesses,
+        seconds,
+        found.pushed_down,
+        traced_count,
+        list(shown.values()) if traced_count > 1 else (),
+    )
     if as_json:
         print_json(_to_json(found, answer, failing))
     else:
@@ -126,20 +160,26 @@ def test_of(text: str) -> TestOf[Any]:
     return fails
 
 
-def _to_json(
-    found: Sifted, answer: FoundRows, failing: Sequence[tuple[File, int]]
-) -> dict[str, Any]:
+def _traced(
+    spark: SparkSession, recipe: Recipe, failing: Sequence[Sequence[Any]], *, are_stored: bool
+) -> list[Witnesses]:
+    """What the first of some failing rows are made from; of a single one this says nothing of the others."""
+    if len(failing) < 2:
+        return []
+    return traced_rows(spark, recipe, failing[:TRACED_MAX], are_stored=are_stored)
+
+
+def _to_json(found: Sifted, answer: FoundRows, failing: Sequence[FailingRow]) -> dict[str, Any]:
     return {
         **answer.to_json(),
         "outcome": [json_of_row(list(row), list(row.values())) for row in found.outcome],
-        "failing": [f"{plain_path(file.path)}#{ordinal}" for file, ordinal in failing],
+        "failing": [f"{plain_path(row.file.path)}#{row.ordinal}" for row in failing],
     }
 
 
-def _show(found: Sifted, answer: FoundRows, failing: Sequence[tuple[File, int]]) -> None:
+def _show(found: Sifted, answer: FoundRows, failing: Sequence[FailingRow]) -> None:
     if failing:
-        file, ordinal = failing[0]
-        echo(f"{plain_path(file.path)}#{ordinal} fails", bold=True)
+        echo(f"{plain_path(failing[0].file.path)}#{failing[0].ordinal} fails", bold=True)
     outcome = (text_of_row(list(row), list(row.values())) for row in found.outcome)
     answer.show("it is made from", outcome)
     show_others_failing(len(failing))

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_query.minimising import (
+    Part,
     PassingTestError,
     UnsteadyTestError,
     bitmap,
+    first_suspects,
     minimise,
     sizes,
 )
@@ -31,14 +33,16 @@ def is_one_minimal(rows: Sequence[int], fails: object) -> bool:
     st.lists(st.frozensets(st.integers(0, 11), min_size=1, max_size=4), min_size=1, max_size=3),
     st.frozensets(st.integers(0, 11), max_size=2),
     st.permutations(range(12)),
+    st.lists(st.tuples(st.frozensets(st.integers(0, 11)), st.booleans()), max_size=3),
 )
 def test_every_set_is_one_minimal(
     count: int,
     causes: list[frozenset[int]],
     spoilers: frozenset[int],
     suspects: Sequence[int],
+    guesses: list[tuple[frozenset[int], bool]],
 ) -> None:
-    """Tests that fail on some sets, and pass again where other rows come along: no order among sets is taken for granted."""
+    """Tests that fail on some sets, and pass again where other rows come along: no order among sets is taken for granted, and no guess."""
     everything = frozenset(range(count))
 
     def fails(rows: Sequence[int]) -> bool:
@@ -48,7 +52,9 @@ def test_every_set_is_one_minimal(
             present == everything
         )
 
-    found = minimise(count, fails, suspects=[row for row in suspects if row < count])
+    parts = [Part(sorted(rows & everything), is_small) for rows, is_small in guesses]
+    parts += first_suspects([row for row in suspects if row < count])
+    found = minimise(count, fails, parts=parts)
     assert found.one_minimal
     assert is_one_minimal(found.rows, fails)
 
@@ -62,9 +68,36 @@ def test_one_row_to_blame_is_found_in_few_runs(count: int, data: st.DataObject) 
 
 
 def test_suspects_to_blame_are_found_in_few_rows() -> None:
-    found = minimise(1_000, lambda rows: {70, 900} <= set(rows), suspects=[900, 70, 5, 8])
+    suspects = first_suspects([900, 70, 5, 8])
+    found = minimise(1_000, lambda rows: {70, 900} <= set(rows), parts=suspects)
     # All; the first, the first two; each without the other, of which one is known; what is found.
     assert (found.rows, found.runs, found.rows_run) == ((70, 900), 5, 1_000 + 1 + 2 + 1 + 2)
+
+
+def test_a_part_that_is_small_is_only_seen_to_be() -> None:
+    needed = frozenset(range(0, 60, 3))
+    found = minimise(
+        1_000, lambda rows: needed <= set(rows), parts=[Part(sorted(needed), is_small=True)]
+    )
+    # All; the part; each of its rows left out; what is found.
+    assert (found.rows, found.runs) == (tuple(sorted(needed)), 1 + 1 + len(needed) + 1)
+
+
+def test_parts_are_taken_one_by_one() -> None:
+    def parts() -> Iterator[Part]:
+        yield Part([4])
+        yield Part([2, 7])
+        raise AssertionError("the part before has failed")
+
+    found = minimise(10, lambda rows: 7 in rows, parts=parts())
+    assert found.rows == (7,)
+
+    def interrupted() -> Iterator[Part]:
+        yield Part([4])
+        raise KeyboardInterrupt
+
+    found = minimise(10, lambda rows: 7 in rows, parts=interrupted())
+    assert (found.rows, found.stopped) == (tuple(range(10)), "interrupted")
 
 
 def test_a_test_that_fails_without_any_row_needs_none() -> None:

@@ -5,8 +5,8 @@ FSE 2021) gains, it gains by the sizes of the parts that it tries to leave out, 
 is taken for needed with a probability that grows by 1.582 a round, and parts have the size that leaves out the most on average.
 Here the first round halves the rows: of many witnesses few are to blame, as a rule.
 
-Before the rounds, the rows that the caller suspects most are tried alone: the first, the first two, four and eight. Where these fail, all others are left
-out at once.
+Before the rounds, parts that the caller suspects are tried alone, in their order. Where one fails, all other rows are left out at once: such as the first of
+the rows that stand out, the first two, four and eight; or the rows that several failing outputs share (`lineage_query.overlaps`).
 
 A round at size 1 may make rows superfluous that it has passed. So it is repeated until it leaves out no row more: then the set
 is one-minimal, that is, without any single one of its rows the test passes.
@@ -15,7 +15,7 @@ is one-minimal, that is, without any single one of its rows the test passes.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from lineage_core.errors import LineageError
@@ -26,6 +26,8 @@ GROWTH = 1.582
 
 SUSPECTS_TRIED = (1, 2, 4, 8)
 """How many of the rows that are suspected most are tried alone."""
+INTERRUPTED = "interrupted"
+"""Why a search was stopped that got ``KeyboardInterrupt``."""
 
 
 class UnsteadyTestError(LineageError):
@@ -34,6 +36,14 @@ class UnsteadyTestError(LineageError):
 
 class PassingTestError(LineageError):
     """The test does not fail on all rows: there is nothing to make smaller."""
+
+
+@dataclass(frozen=True)
+class Part:
+    """Rows that are suspected together, ascending. ``is_small``: none can be left out, as far as is known, so parts of several rows are not tried."""
+
+    rows: Sequence[int]
+    is_small: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,7 +111,7 @@ def minimise(
     count: int,
     fails: Callable[[Sequence[int]], bool],
     stop: Callable[[int], str] = lambda _: "",
-    suspects: Sequence[int] = (),
+    parts: Iterable[Part] = (),
 ) -> Minimised:
     """Find a part of ``count`` rows on which a test fails, and which is one-minimal.
 
@@ -110,7 +120,8 @@ def minimise(
         fails: whether the test fails on rows, which are ascending. It must give the same verdict each time. `StoppedError` ends the search as
             ``stop`` does.
         stop: called before each run but the first, with the number of runs so far; a text ends the search with what there is by then.
-        suspects: rows, the most suspected first. What is found is one-minimal whatever they are; good ones spare runs.
+        parts: tried alone, the first ones first; the next one is taken when the last one has passed. What is found is one-minimal whatever they
+            are; good ones spare runs. What taking one raises is raised.
 
     Returns:
         What was found, also where the search was stopped, or interrupted (``KeyboardInterrupt``) behind its first run.
@@ -126,8 +137,9 @@ def minimise(
     if not search.run(best):
         raise PassingTestError("the test passes on all rows that the output is made from")
     try:
-        best = _fewest_suspects(search, suspects) or best
-        for size in sizes(len(best)):
+        part = next((part for part in parts if search.verdict(part.rows)), Part(best))
+        best = list(part.rows)
+        for size in () if part.is_small else sizes(len(best)):
             _leave_out(search, best, size)
         while _leave_out(search, best, 1):
             pass
@@ -136,8 +148,16 @@ def minimise(
     except StoppedError as reason:
         stopped = str(reason)
     except KeyboardInterrupt:
-        stopped = "interrupted"
+        stopped = INTERRUPTED
     return Minimised(tuple(best), not stopped, search.runs, search.rows_run, search.known, stopped)
+
+
+def first_suspects(suspects: Sequence[int]) -> Iterator[Part]:
+    """Parts of rows, the most suspected of which come first: the first one, the first two, four and eight."""
+    for count in SUSPECTS_TRIED:
+        if len(suspects) < count:
+            break
+        yield Part(sorted(suspects[:count]))
 
 
 def sizes(count: int) -> Iterable[int]:
@@ -148,16 +168,6 @@ def sizes(count: int) -> Iterable[int]:
         if size > 1:
             yield size
         needed *= GROWTH
-
-
-def _fewest_suspects(search: _Search, suspects: Sequence[int]) -> list[int]:
-    """The first of the suspects that fail alone, ascending; none where those that are tried do not."""
-    for count in SUSPECTS_TRIED:
-        if len(suspects) < count:
-            break
-        if search.verdict(chosen := sorted(suspects[:count])):
-            return chosen
-    return []
 
 
 def _leave_out(search: _Search, best: list[int], size: int) -> bool:

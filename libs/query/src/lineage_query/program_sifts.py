@@ -9,9 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+from numpy.typing import NDArray
+
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.region import Region
+from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
+from lineage_query.overlaps import Witnesses, sharing
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import (
     ProgramOfRdds,
@@ -72,6 +77,10 @@ class ProgramSift:
             for number in range(len(self.program.sources))
         ]
 
+    def sharing(self, traced: Sequence[Witnesses]) -> NDArray[np.int64]:
+        """Of how many rows that were traced each of the rows is a witness."""
+        return sharing(traced, [((row.source, row.split), row.ordinal) for row in self.rows])
+
     def check_files(self, tracer: RecordTracer) -> None:
         """See that the sources are what they were.
 
@@ -92,6 +101,22 @@ def sift_of_row(tracer: RecordTracer, place: str, app: str | None) -> ProgramSif
     rerun = plan_rerun(tracer, [place], [], app)
     above = {record.node for record in rerun.program.upstream(rerun.output.node)}
     return _sift(rerun.app, rerun.program, rerun.output, rerun.witnesses, above)
+
+
+def traced_rows(tracer: RecordTracer, places: Sequence[str], app: str | None) -> list[Witnesses]:
+    """What some saved rows are made from, each by itself, by source and split; nothing of one that can't be traced, or whose trace may have too many rows."""
+    traced: list[Witnesses] = []
+    for place in places:
+        try:
+            rerun = plan_rerun(tracer, [place], [], app)
+        except LineageError:
+            traced.append({})
+            continue
+        rows = {} if rerun.superset else rerun.witnesses
+        traced.append(
+            {(of, split): r for of, splits in rows.items() for split, r in splits.items()}
+        )
+    return traced
 
 
 def sift_of_failure(tracer: RecordTracer, app: str) -> ProgramSift | None:

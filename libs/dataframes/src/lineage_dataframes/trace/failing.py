@@ -42,7 +42,13 @@ from lineage_dataframes.trace.held_rows import (
     suspects_first,
 )
 from lineage_dataframes.trace.session import trace_session, translate_spark_errors
-from lineage_query.minimising import Minimised, PassingTestError, StoppedError, minimise
+from lineage_query.minimising import (
+    Minimised,
+    PassingTestError,
+    StoppedError,
+    first_suspects,
+    minimise,
+)
 
 ROWS_MAX = 1_000_000
 """Rows of all sources together that are searched."""
@@ -129,7 +135,7 @@ class FailingPlan:
                 return bool(said)
 
             try:
-                found = minimise(len(elements), fails, stop, suspects)
+                found = minimise(len(elements), fails, stop, first_suspects(suspects))
             except PassingTestError:
                 ended = f"ends with {self._otherwise}" if self._otherwise else "does not fail"
                 raise PassingTestError(

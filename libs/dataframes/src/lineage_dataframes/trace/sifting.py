@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from lineage_core.contract.region import Region
+from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_dataframes.sources.file_changes import check_unchanged
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
 from lineage_dataframes.spark import literals
 from lineage_dataframes.spark.pyspark_parts import to_arrow
+from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.held_rows import SourceRows, source_rows
+from lineage_dataframes.trace.pushed_down import push_down
 from lineage_dataframes.trace.replay import Replayer, values_of_rows
 from lineage_dataframes.trace.rows import output_of, parquet_rows
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
-from lineage_query.minimising import Minimised, minimise
+from lineage_query.minimising import Minimised, Part, first_suspects, minimise
+from lineage_query.overlaps import Witnesses, shared_parts, sharing
 
 RowTest = Callable[[Mapping[str, Any]], bool]
 """Whether a row, its values by column, fails."""
@@ -34,16 +39,28 @@ READ_HERE_BYTES = 64 << 20
 class Sifted:
     """A smallest set. ``rows``: the rows of sources; ``outcome``: the rows that the plan makes of them alone, of which one fails.
 
-    ``witnesses``: how many rows there were to search.
+    ``witnesses``: how many rows there were to search. ``pushed_down``: how many parts were tested by aggregates of their values, without a run of the plan.
+    ``sharing``: of how many of the failing rows that were traced each of the rows is a witness, by file and ordinal.
     """
 
     rows: SourceRows
     outcome: tuple[Mapping[str, Any], ...]
     witnesses: int
     found: Minimised
+    pushed_down: int
+    sharing: Mapping[tuple[str, int], int]
 
 
-def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterator[tuple[File, int]]:
+@dataclass(frozen=True)
+class FailingRow:
+    """A row of an output's file that fails a test, by its place and with its values."""
+
+    file: File
+    ordinal: int
+    values: tuple[Any, ...]
+
+
+def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterator[FailingRow]:
     """The rows of an output's files that fail a test, file by file.
 
     Raises:
@@ -57,7 +74,30 @@ def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterato
     for file in sorted(output.files, key=lambda file: file.path):
         for ordinal, row in _rows_of(spark, recipe, output, file):
             if fails(dict(zip(names, row, strict=True))):
-                yield file, ordinal
+                yield FailingRow(file, ordinal, row)
+
+
+def traced_rows(
+    spark: SparkSession, recipe: Recipe, rows: Sequence[Sequence[Any]], *, are_stored: bool
+) -> list[Witnesses]:
+    """What some output rows are made from, each by itself, by file; nothing of one that can't be traced, or whose trace may have too many rows.
+
+    ``are_stored``: their values are those of the output's files.
+    """
+    traced: list[Witnesses] = []
+    written = recipe.output.format if are_stored else None
+    for row in rows:
+        try:
+            found = trace_backward(spark, recipe, [row], is_in_output=True, written=written)
+        except LineageError:
+            found = None
+        by_file: dict[Hashable, Region] = {}
+        rows_of = found.rows if found is not None and found.exact else {}
+        for (source, path), ordinals in rows_of.items():
+            if source is not None:
+                by_file[path] = by_file.get(path, Region()) | Region.from_positions(ordinals)
+        traced.append(by_file)
+    return traced
 
 
 def _rows_of(
@@ -98,13 +138,19 @@ def _rows_by_spark(
         yield from zip(table[ROW_COLUMN].to_numpy().tolist(), rows, strict=True)
 
 
-def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda _: "") -> Sifted:
+def sift(
+    replayer: Replayer,
+    fails: RowTest,
+    stop: Callable[[int], str] = lambda _: "",
+    overlap: Sequence[Witnesses] = (),
+) -> Sifted:
     """Search the witnesses of the requested rows for a smallest set from which one of these still fails.
 
     Args:
         replayer: of the rows.
         fails: must give the same verdict on the same row each time.
         stop: as in `lineage_query.minimising.minimise`.
+        overlap: what failing rows of the output are made from, by file: the requested row and others.
 
     Raises:
         PassingTestError: made of their witnesses alone, none of the rows fails.
@@ -118,6 +164,8 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
             # A file may be read as several sources: its row is one all the same.
             places.setdefault((path, ordinal), []).append(source)
     elements = list(places.items())
+    counts = sharing(overlap, list(places))
+    pushed_down = 0
 
     latest: dict[tuple[int, ...], tuple[Mapping[str, Any], ...]] = {}
 
@@ -128,12 +176,23 @@ def sift(replayer: Replayer, fails: RowTest, stop: Callable[[int], str] = lambda
         latest[tuple(chosen)] = made
         return made
 
-    with replayer.holding_witnesses():
+    def parts() -> Iterator[Part]:
+        nonlocal pushed_down
+        whole = latest[tuple(range(len(elements)))]
         suspects = replayer.suspects_first(elements)
+        pushed = push_down(replayer, list(places), whole, fails, stop, suspects)
+        pushed_down = pushed.tests
+        if pushed.part is not None:
+            yield pushed.part
+        yield from shared_parts(counts, suspects)
+        yield from first_suspects(suspects)
+
+    with replayer.holding_witnesses():
         found = minimise(
-            len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop, suspects
+            len(elements), lambda chosen: any(map(fails, outcome(chosen))), stop, parts()
         )
         # A search that was not stopped ends with a run of what it found.
         alone = latest[found.rows] if found.rows in latest else outcome(found.rows)
     rows = source_rows([elements[n] for n in found.rows])
-    return Sifted(rows, alone, len(elements), found)
+    of_failing = {elements[n][0]: int(counts[n]) for n in found.rows}
+    return Sifted(rows, alone, len(elements), found, pushed_down, of_failing)
