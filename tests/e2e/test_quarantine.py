@@ -14,11 +14,14 @@ import pytest
 from pyspark import RDD
 
 from lineage_core.contract.verdict import Verdict
+from lineage_core.tracing.trace_result import Direction
 from lineage_emitter import LineageContext
 from lineage_emitter.errors import SettingsError
 from lineage_query.record_tracing import RecordTracer
+from lineage_query.reruns import trace_of_records
 from lineage_query.rows.reader import RowReader
 from lineage_query.set_aside import SetAsideRecords, set_aside_records
+from lineage_query.trace_query import TraceQuery
 from lineage_store.url import open_store
 from tests.support.job_runs import (
     CLI,
@@ -60,6 +63,14 @@ def spread(pair: Pair) -> Iterator[Pair]:
     yield pair[0], pair[1] + 1
 
 
+def spread_all(pairs: Iterable[Pair]) -> Iterator[Pair]:
+    for pair in pairs:
+        yield pair
+        if pair[1] % 7 == 2:
+            raise KeyError(pair[1])
+        yield pair[0], pair[1] + 3
+
+
 def is_chosen(pair: Pair) -> bool:
     return bool([True, False, True][pair[1] % 4])
 
@@ -80,6 +91,7 @@ STEPS: dict[str, Callable[[RDD[Any]], RDD[Any]]] = {
     "map": lambda rdd: rdd.map(divided),
     "flatMap": lambda rdd: rdd.flatMap(spread),
     "filter": lambda rdd: rdd.filter(is_chosen),
+    "mapPartitions": lambda rdd: rdd.mapPartitions(spread_all),
     "mapValues": lambda rdd: rdd.mapValues(looked_up),
     "reduceByKey": lambda rdd: rdd.reduceByKey(add, 2),
     "sortBy": lambda rdd: rdd.sortBy(order_of, numPartitions=2),
@@ -90,6 +102,7 @@ OUTPUTS: dict[str, Callable[[Pair], Iterable[Pair]]] = {
     "map": lambda pair: (divided(pair),),
     "flatMap": lambda pair: tuple(spread(pair)),
     "filter": lambda pair: (pair,) if is_chosen(pair) else (),
+    "mapPartitions": lambda pair: tuple(spread_all([pair])),
     "mapValues": lambda pair: ((pair[0], looked_up(pair[1])),),
     "sortBy": lambda pair: (pair,) if order_of(pair) is not None else (),
 }
@@ -256,6 +269,46 @@ def test_repaired_records_count_and_need_a_bound(capture: Capture, tmp_path: Pat
             app = lc.app
         found = listed(tmp_path, app)
         assert (sum(count for _, count in found.operators), found.repaired) == (3, ())
+
+
+def test_actions_hand_over_the_others(
+    capture: Capture, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    source = tmp_path / "lines.txt"
+    source.write_text("a 1\nb two\nc 3\nd\n")
+    with capture(quarantine=9) as lc:
+        total = lc.accumulator(0)
+        lc.textFile(str(source), 1).foreach(lambda line: total.add(parsed(line)[1]))
+        app = lc.app
+        assert total.value == 4
+        assert not caplog.messages
+        # It may keep something from record to record.
+        sums = lc.textFile(str(source), 1).mapPartitions(running)
+        with pytest.raises(Exception, match="invalid literal"):
+            sums.collect()
+    assert any(
+        "the function of mapPartitions at test_quarantine.py" in message
+        and "total may hold what an earlier record left there" in message
+        for message in caplog.messages
+    ), caplog.messages
+    assert judged(tmp_path, app).set_aside
+    found = listed(tmp_path, app)
+    assert lines_of(found) == Counter([frozenset([2]), frozenset([4])])
+    assert all(record.what.startswith("foreach at ") for record in found.records)
+    # What it failed on is no item of the action's sink.
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        tracer = RecordTracer(store, RowReader(None))
+        query = TraceQuery(Direction.BACKWARD, ("foreach#0#0", "foreach#0#1"), app=app)
+        answer = trace_of_records(tracer, query).answer(10, texts=False)
+        rows = [item.location for group in answer.groups for item in group.items]
+    assert [(row or "").rpartition(":")[2] for row in rows] == ["1", "3"]
+
+
+def running(lines: Iterable[str]) -> Iterator[int]:
+    total = 0
+    for line in lines:
+        total += parsed(line)[1]
+        yield total
 
 
 def buffered(records: Iterable[Any]) -> Iterable[Any]:

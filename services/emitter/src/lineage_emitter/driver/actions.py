@@ -15,6 +15,7 @@ from lineage_emitter import scope
 from lineage_emitter.driver import driver_sinks
 from lineage_emitter.driver.pairs import raising_driver_errors
 from lineage_emitter.pyspark_parts import records_from_socket
+from lineage_emitter.worker.by_record import ForEach, nothing
 from lineage_emitter.worker.operators import (
     AllIntoOne,
     Collect,
@@ -92,6 +93,11 @@ def collect_with_job_group(rdd: CapturedRDD, *arguments: Any) -> list[Any]:
 def foreach(rdd: CapturedRDD, function: Callable[[Any], Any]) -> None:
     """``foreach``."""
     sink = rdd.session.nodes.register("sink", "foreach", [rdd.node], alias="foreach")
+    by_record = ForEach(function)
+    guarded = rdd.session.quarantine.around(by_record, sink)
+    if guarded is not by_record:
+        # What it fails on reaches no sink.
+        rdd, function = rdd.pipe_function(guarded, True, sink), nothing
     collected = rdd.pipe_function(Collect(sink.detail), True, sink).ending(rdd.ctx.serializer)
     with running_action(rdd, "foreach", sink):
         RDD.foreach(collected, function)

@@ -156,12 +156,14 @@ class CapturedRDD(RDD[Any]):
                 is_declared=rule.is_declared,
                 still_holds=lambda written: one_record_rule(written).holds,
             )
-            return self.pipe_function(node.detail.wrap_step(operator), preserves, node)
+            step = self.session.quarantine.around(operator, node, rule.reason)
+            return self.pipe_function(node.detail.wrap_step(step), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.nodes.register(
             "operator", "mapPartitions", [self.node], exact=False, reason=reason
         )
-        return self.pipe_function(node.detail.wrap_step(OpaqueFunction(function)), preserves, node)
+        step = self.session.quarantine.around(OpaqueFunction(function), node, rule.reason)
+        return self.pipe_function(node.detail.wrap_step(step), preserves, node)
 
     # -- what PySpark asks of an RDD -------------------------------------------------------------
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING, Any
 
@@ -9,12 +10,22 @@ from lineage_emitter import scope
 from lineage_emitter.errors import SettingsError
 from lineage_emitter.session.hooks import load_hook
 from lineage_emitter.worker.by_record import ByRecord
+from lineage_emitter.worker.guarded_partitions import PartitionOrSetAside
+from lineage_emitter.worker.operators import OneRecord
 from lineage_emitter.worker.quarantine import OrSetAside, QuarantineRule, quarantine_of
 
 if TYPE_CHECKING:
     from lineage_emitter.session.nodes import Node, Nodes
     from lineage_emitter.settings import Settings
     from lineage_emitter.worker.commits import Marker
+
+logger = logging.getLogger(__name__)
+
+OVER_PARTITIONS = {"mapPartitions", "mapPartitionsWithIndex"}
+NONE_SET_ASIDE = (
+    "a record on which the function of %s fails ends the job: it may keep something from record to record (%s), so LINEAGE_QUARANTINE sets none aside there. "
+    "Call what may fail by map or flatMap, or find the record by lineage sift"
+)
 
 
 def quarantine_rule(settings: Settings) -> QuarantineRule:
@@ -44,17 +55,30 @@ class Quarantined:
         """Of operators that have no sink yet."""
         self._lock = threading.Lock()
 
-    def around(self, function: Any, node: Node) -> Any:
-        """A function of ``node`` as it goes into a chain: with the right to set records aside, if it may have that."""
-        if not self._rule.records_max or not isinstance(function, ByRecord):
+    def around(self, function: Any, node: Node, rule: str = "") -> Any:
+        """A function of ``node`` as it goes into a chain: with the right to set records aside, if it may have that.
+
+        ``rule``: for the lineage of a function over a partition, in words.
+        """
+        if not self._rule.records_max:
             return function
         running = scope.outermost()
         name, site = (
             (node.op, scope.call_site()) if running is None else (running.name, running.call_site)
         )
+        described = f"{name} at {site}" if site else name
+        guarded: OrSetAside | PartitionOrSetAside
+        if isinstance(function, ByRecord):
+            guarded = OrSetAside(function, self._rule, node.name, described)
+        elif isinstance(function, OneRecord) and not function.is_declared:
+            guarded = PartitionOrSetAside(function, self._rule, node.name, described)
+        else:
+            if name in OVER_PARTITIONS:
+                logger.warning(NONE_SET_ASIDE, described, rule)
+            return function
         with self._lock:
             self._call_sites[node.name] = site
-        return OrSetAside(function, self._rule, node.name, f"{name} at {site}" if site else name)
+        return guarded
 
     def record_commit(self, marker: Marker) -> None:
         """A task has ended: what it set aside gets its sinks."""

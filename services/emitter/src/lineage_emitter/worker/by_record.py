@@ -27,11 +27,18 @@ def pass_through(split: int, records: Iterable[Any]) -> Iterable[Any]:
     return records
 
 
+def nothing(record: Any) -> None:
+    """What is left to do with a record that a function before had."""
+
+
 class ByRecord:
     """A function of the user that works record by record."""
 
     kind: type
     """Of the iterator that PySpark's own returns."""
+
+    is_at_record = True
+    """Whether what it raised last is of the record that it got."""
 
     def __init__(self, function: Callable[..., Any]) -> None:
         self.function = function
@@ -114,3 +121,21 @@ class Filter(ByRecord):
     def outputs(self, record: Any) -> Sequence[Any]:
         """What it makes of one record."""
         return (record,) if self.function(record) else ()
+
+
+class ForEach(Map):
+    """``foreach``: gives the records that it was called on."""
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
+        function = self.function
+        try:
+            for record in records:
+                function(record)
+                yield record
+        except StopIteration as stop:
+            raise stop_iteration_error(stop) from stop
+
+    def outputs(self, record: Any) -> Sequence[Any]:
+        """The record itself."""
+        self.function(record)
+        return (record,)

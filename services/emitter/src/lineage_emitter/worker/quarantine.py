@@ -61,8 +61,11 @@ class OrSetAside:
         self.name = name
 
     def __call__(self, split: int, records: Iterable[Any]) -> NumberedRecords:
-        segment = segments.current_segment()
-        return NumberedRecords(self._run(records, Quarantine(segment, self)), self.by_record.kind)
+        return NumberedRecords(self.run(records), self.by_record.kind)
+
+    def run(self, records: Iterable[Any]) -> Iterator[Any]:
+        """What the function makes of the records that it does not fail on."""
+        return self._run(records, Quarantine(segments.current_segment(), self))
 
     def _run(self, records: Iterable[Any], quarantine: Quarantine) -> Iterator[Any]:
         outputs_of = self.by_record.outputs
@@ -72,6 +75,8 @@ class OrSetAside:
             except StopIteration as stop:
                 raise stop_iteration_error(stop) from stop
             except Exception as problem:
+                if not self.by_record.is_at_record:
+                    raise
                 repaired = self._repaired(record, problem)
                 if not quarantine.takes(problem, is_repaired=repaired is not None):
                     raise

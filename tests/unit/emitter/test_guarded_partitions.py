@@ -1,0 +1,209 @@
+"""Functions over a partition go on without the records that they fail on: against the same functions over the others alone."""
+
+from __future__ import annotations
+
+import decimal
+from collections.abc import Callable, Iterable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lineage_emitter.code.one_record import from_record_read_last
+from lineage_emitter.worker import guarded_partitions, quarantine
+from lineage_emitter.worker.guarded_partitions import PartitionOrSetAside
+from lineage_emitter.worker.operators import OneRecord, OpaqueFunction
+from lineage_emitter.worker.quarantine import QuarantineRule
+from lineage_emitter.worker.segment import Numbering
+
+pytestmark = pytest.mark.unit
+
+OverPartition = Callable[[Iterable[Any]], Iterable[Any]]
+
+
+def spread(records: Iterable[Any]) -> Iterable[Any]:
+    base = 60
+    for record in records:
+        yield record
+        yield base // record
+        if record == 7:
+            continue
+        yield -record
+
+
+def until(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        if record == 5:
+            yield "last"
+            break
+        yield 60 // record
+    else:
+        yield_nothing = 1
+        yield_nothing += 1
+
+
+def broken_behind(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        if record == 5:
+            return
+        yield 60 // record
+    raise ValueError("behind the loop")
+
+
+def broken_ahead(records: Iterable[Any]) -> Iterable[Any]:
+    base = 1 // 0
+    for record in records:
+        yield base // record
+
+
+def nested(records: Iterable[Any]) -> Iterable[Any]:
+    return (60 // (record - n) for record in records for n in range(3))
+
+
+def divided(record: Any) -> Any:
+    return 60 // record
+
+
+def mapped(records: Iterable[Any]) -> Iterable[Any]:
+    return map(divided, records)
+
+
+def filtered(records: Iterable[Any]) -> Iterable[Any]:
+    return filter(divided, records)
+
+
+FUNCTIONS: list[OverPartition] = [
+    spread,
+    until,
+    broken_behind,
+    broken_ahead,
+    nested,
+    mapped,
+    filtered,
+]
+
+
+class Taken:
+    """What a quarantine is asked to take; it takes it."""
+
+    def __init__(self, cell: list[int]) -> None:
+        self.cell = cell
+        self.places: list[int] = []
+
+    def __call__(self, *_: Any) -> Taken:
+        return self
+
+    def takes(self, problem: Exception, *, is_repaired: bool) -> bool:
+        self.places.append(self.cell[0])
+        return True
+
+
+def read(records: Iterable[Any], cell: list[int]) -> Iterator[Any]:
+    for place, record in enumerate(records):
+        cell[0] = place
+        yield record
+
+
+def outcome(run: Callable[[], Iterable[Any]]) -> tuple[list[Any], str]:
+    """What it gives, and the error that it ends with."""
+    given_so_far: list[Any] = []
+    try:
+        given_so_far.extend(run())
+    except Exception as problem:
+        return [], f"{type(problem).__name__}: {problem}"
+    return given_so_far, ""
+
+
+def guarded(
+    function: OverPartition, records: list[Any], repair: Any = None
+) -> tuple[list[Any], str, list[int], list[int], Numbering]:
+    """What it gives, its error, the places set aside, the place at which each output came, and the numbering."""
+    numbering = Numbering.of_space("read#0")
+    taken = Taken(numbering.cell)
+    operator = OneRecord(lambda _, given_records: function(given_records), is_declared=False)
+    rule = QuarantineRule(1_000, says_errors=True, repair=repair)
+    places: list[int] = []
+
+    def run() -> Iterator[Any]:
+        step = PartitionOrSetAside(operator, rule, "1", "mapPartitions")
+        for output in step(0, read(records, numbering.cell)):
+            places.append(numbering.cell[0])
+            yield output
+
+    with pytest.MonkeyPatch.context() as patch:
+        segment = SimpleNamespace(numbering=numbering)
+        patch.setattr(guarded_partitions.segments, "current_segment", lambda: segment)
+        patch.setattr(quarantine, "Quarantine", taken)
+        outputs, error = outcome(run)
+    return outputs, error, taken.places, places, numbering
+
+
+def test_the_functions_are_proved() -> None:
+    for function in FUNCTIONS:
+        proof = from_record_read_last(function)
+        assert proof.holds, (function, proof)
+
+
+@given(function=st.sampled_from(FUNCTIONS), records=st.lists(st.integers(-1, 8), max_size=12))
+def test_it_gives_what_it_gives_of_the_others_alone(
+    function: OverPartition, records: list[int]
+) -> None:
+    outputs, error, set_aside, places, numbering = guarded(function, records)
+    others = [record for place, record in enumerate(records) if place not in set_aside]
+    assert (outputs, error) == outcome(lambda: function(iter(others)))
+    assert not numbering.opaque
+    for place in set_aside:
+        # It fails on each of them.
+        assert outcome(lambda place=place: function(iter([records[place]])))[1]
+    assert places == sorted(places)
+    assert not set(places) & set(set_aside)
+
+
+@settings(max_examples=20)
+@given(records=st.lists(st.integers(-1, 8), max_size=12))
+def test_repaired_records_are_read_in_the_place_of_those_that_fail(records: list[int]) -> None:
+    outputs, error, _, _, _ = guarded(spread, records, lambda record, problem: 7)
+    assert (outputs, error) == outcome(lambda: spread(iter([r or 7 for r in records])))
+
+
+class Own:
+    """A record of the program's own class."""
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self
+
+    def __neg__(self) -> Any:
+        return self
+
+
+def test_from_a_record_on_that_the_proof_is_not_of_all_are_read_as_without_quarantine() -> None:
+    own = Own()
+    outputs, error, set_aside, _, numbering = guarded(spread, [0, 1, own, 2])
+    assert (outputs, error, set_aside) == ([1, 60, -1, own, own, own, 2, 30, -2], "", [0])
+    assert numbering.opaque
+    _, error, set_aside, _, _ = guarded(spread, [0, own, 0])
+    assert (error.split(":")[0], set_aside) == ("ZeroDivisionError", [0])
+    # Nor is one tried in the place of another.
+    outputs, _, set_aside, _, _ = guarded(spread, [0, 1], lambda record, problem: own)
+    assert (outputs, set_aside) == ([1, 60, -1], [0])
+    plain = guarded(spread, [decimal.Decimal(0), 1])
+    assert plain[0] == [1, 60, -1]
+
+
+def test_a_function_that_is_proved_no_more_sets_nothing_aside() -> None:
+    rule = QuarantineRule(9, says_errors=True)
+    opaque = SimpleNamespace(calls=0)
+
+    class Counted(OpaqueFunction):
+        def __call__(self, split: int, iterator: Any) -> Any:
+            opaque.calls += 1
+            return iterator
+
+    with pytest.MonkeyPatch.context() as patch:
+        segment = SimpleNamespace(numbering=Numbering.of_space("read#0"))
+        patch.setattr(guarded_partitions.segments, "current_segment", lambda: segment)
+        step = PartitionOrSetAside(Counted(lambda _, records: records), rule, "1", "mapPartitions")
+        assert list(step(0, iter([1, 2]))) == [1, 2]
+    assert opaque.calls == 1
