@@ -322,3 +322,75 @@ def test_steps_stop_at_a_line_of_the_program(ran: Path) -> None:
     steps = stepped(ran, place, "--until", site)
     assert steps == whole[: len(steps)]
     assert steps[-1]["call_site"] == site
+
+
+# -- influence -------------------------------------------------------------------------------------
+
+
+def influence(folder: Path, place: str, *arguments: str) -> dict[str, Any]:
+    done = lineage(
+        *(folder, "suspects", "--bad", place, "--influence", "--json"),
+        *("--program", "job.py in.txt out", *arguments),
+    )
+    assert done.returncode == 0, done.stderr
+    answer: dict[str, Any] = json.loads(done.stdout)
+    return answer
+
+
+def numbers_of(name: str) -> dict[int, float]:
+    """The lines of a key, with their numbers."""
+    cells = [line.split(",") for line in LINES]
+    return {n: float(row[1]) for n, row in enumerate(cells, 1) if row[0] == name}
+
+
+@pytest.mark.long
+def test_the_influence_of_each_row_is_what_the_program_gives_without_it(ran: Path) -> None:
+    answer = influence(ran, places_of(ran / "out/totals")["Anna 37.5"])
+    numbers = numbers_of("a")
+    after = {
+        f"in.txt:{n}": f"Anna {sum(numbers.values()) - number}" for n, number in numbers.items()
+    }
+    assert (answer["before"], answer["read"], answer["how"]) == (
+        "Anna 37.5",
+        "witnesses",
+        "re-execution",
+    )
+    assert (answer["witnesses"], answer["computed"], answer["stopped"]) == (4, 4, None)
+    gone, *others = answer["rows"]
+    assert (gone["state"], gone["after"], gone["rank"]) == ("gone", None, 1)
+    assert "Anna" in gone["text"]
+    assert {row["location"]: row["after"] for row in others} == after
+    # Those first that change it most.
+    assert [row["location"] for row in others] == ["in.txt:6", "in.txt:3", "in.txt:1"]
+    assert [row["rank"] for row in others] == [2, 3, 4]
+    assert [row["text"] for row in others] == [LINES[5], LINES[2], LINES[0]]
+
+
+@pytest.mark.long
+def test_the_influence_on_a_row_that_depends_on_others_is_computed_of_all_rows(ran: Path) -> None:
+    answer = influence(ran, places_of(ran / "out/shares")["a 0.5859"])
+    numbers = numbers_of("a")
+    assert answer["read"] == "all other rows"
+    assert any("results of max" in reason for reason in answer["uncertain"])
+    # The greatest total is that of another key.
+    assert {row["location"]: row["after"] for row in answer["rows"]} == {
+        f"in.txt:{n}": f"a {(sum(numbers.values()) - number) / 64:.4f}"
+        for n, number in numbers.items()
+    }
+
+
+@pytest.mark.long
+def test_influences_that_are_refused(ran: Path) -> None:
+    place = places_of(ran / "out/totals")["Anna 37.5"]
+    other = places_of(ran / "out/totals")["Cy 8.5"]
+    program = ("--program", "job.py in.txt out")
+    for arguments, why in (
+        (("--bad", place, "--bad", other, "--influence", *program), "takes one row"),
+        (("--bad", place, *program), "is run for --influence"),
+        (("--bad", place, "--influence", "--program", "job.py other.txt out"), "other.txt"),
+        (("--bad", place, "--influence"), "--program"),
+        (("--bad", place, "--influence", *program, "--timeout", "0.01"), "first run ended"),
+    ):
+        refused = lineage(ran, "suspects", *arguments)
+        assert (refused.returncode, why in refused.stderr) == (2, True), (why, refused.stderr)
+        assert "Traceback" not in refused.stderr

@@ -29,11 +29,10 @@ def influence(url: str, query: SuspectsQuery, *, as_json: bool) -> None:
         LineageError: not one row of a DataFrame is named, or it can't be replayed.
     """
     refuse_server(url, "the influence of rows is computed")
-    if len(query.bad) != 1 or query.good:
-        raise TraceError("--influence takes one row: name it by --bad, and no good ones")
+    place = one_bad_row(query)
     with open_store(url) as store:
         reader = RowReader(index_folder(url))
-        requested = requested_recipe(store, reader, query.bad, query.app)
+        requested = requested_recipe(store, reader, (place,), query.app)
         with spark_session() as spark, reading_by(reader):
             answer = answer_influence(
                 spark, requested, query.limit, lambda replayer: influences(replayer, RUNS_MAX)
@@ -43,6 +42,17 @@ def influence(url: str, query: SuspectsQuery, *, as_json: bool) -> None:
         print_json(answer.to_json())
     else:
         _show(answer)
+
+
+def one_bad_row(query: SuspectsQuery) -> str:
+    """The row whose influences are asked for.
+
+    Raises:
+        TraceError: it is not one.
+    """
+    if len(query.bad) != 1 or query.good:
+        raise TraceError("--influence takes one row: name it by --bad, and no good ones")
+    return query.bad[0]
 
 
 def _show(answer: InfluenceAnswer) -> None:

@@ -753,9 +753,17 @@ def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
         bool,
         typer.Option(
             "--influence",
-            help="What one bad row of a DataFrame would be without each of the rows that it was made from.",
+            help="What one bad row would be without each of the rows that it was made from.",
         ),
     ] = False,
+    program: Annotated[
+        str,
+        typer.Option(
+            "--program",
+            metavar="COMMAND",
+            help="With --influence, of RDDs: the job's program and its arguments, which is run again without each of these rows: 'job.py in.txt out'.",
+        ),
+    ] = "",
     limit: Annotated[
         int,
         typer.Option("--limit", min=1, max=1_000, help="Suspects of each kind that are listed."),
@@ -782,6 +790,14 @@ def suspects(  # noqa: PLR0913, PLR0917 - an argument is an option
         formula_of(formula),
         tasks,
     )
+    if program:
+        if not influence:
+            raise typer.BadParameter("--program is run for --influence")
+        from lineage.program_influence import program_influence
+
+        # The time ends runs themselves.
+        program_influence(url, query, program, timeout, as_json=as_json)
+        return
     with in_time(timeout):
         if influence:
             from lineage.influencing import influence as show_influence

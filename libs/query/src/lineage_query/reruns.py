@@ -221,7 +221,7 @@ def plan_rerun(
     if len(outputs) != 1:
         raise TraceError("the rows are of several outputs: name rows of one")
     output = program.nodes[outputs.pop()]
-    left_out = rows_united([_excluded(tracer, program, place, first.app) for place in excluded])
+    left_out = rows_united([excluded_rows(tracer, program, place, first.app) for place in excluded])
     check_sources(program, first.locations.as_now(), _above(program, output.node))
     reasons = program.other_dependences(output.node)
     superset = list(dict.fromkeys(reason for trace in traced for reason in trace.result.reasons))
@@ -312,7 +312,13 @@ def _requested(program: ProgramOfRdds, place: str, trace: RecordTrace) -> _Reque
     return _Requested(place, space, int(region.first[0]), item.text, rows)
 
 
-def _excluded(tracer: RecordTracer, program: ProgramOfRdds, place: str, app: str) -> Rows:
+def excluded_rows(tracer: RecordTracer, program: ProgramOfRdds, place: str, app: str) -> Rows:
+    """The rows of sources that a place names, in each source that reads them.
+
+    Raises:
+        TraceError: the file has changed, or they are of no source that a rerun could cut down.
+        LineageError: there are none.
+    """
     trace = trace_of_records(tracer, TraceQuery(Direction.FORWARD, (place,), app=app, limit=1))
     starts = {items.node: items for items in trace.starts()}
     if trace.changed:
