@@ -372,9 +372,6 @@ def frames(batches):
     for batch in batches:
         yield batch.assign(t=batch["t"].map(int))
 
-def frame(group: pd.DataFrame) -> pd.DataFrame:
-    return group.assign(t=group["t"].map(int))
-
 def summed(column: pd.Series) -> int:
     return int(column.map(int).sum())
 
@@ -397,7 +394,6 @@ def test_functions_of_more_than_a_row_end_the_job_as_without_capture(
     frames = [
         read.select(of_pyspark.pandas_udf(of["in_steps"], "int")("t")),
         read.mapInPandas(of["frames"], "k string, t int"),
-        read.groupBy("k").applyInPandas(of["frame"], "k string, t int"),
         read.groupBy("k").agg(of_pyspark.pandas_udf(of["summed"], "int")("t")),
         read.select(of_pyspark.pandas_udf(of["together"], "int")("t")),
     ]

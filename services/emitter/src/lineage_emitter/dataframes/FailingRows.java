@@ -104,6 +104,11 @@ public class FailingRows {
     private static final Set STOPPING =
         new HashSet(
             Arrays.asList(new String[] {"MapInPandas", "MapInArrow", "PythonMapInArrow", "MapPartitions", "MapPartitionsInR", "MapPartitionsInRWithArrow", "ScriptTransformation"}));
+    private static final Set GROUPED = new HashSet(Arrays.asList(new String[] {"FlatMapGroupsInPandas", "FlatMapGroupsInArrow"}));
+
+    /** What the names of functions of groups begin with that set groups aside. */
+    private static final String OF_GROUPS = "__lineage_groups:";
+
     private static final String DELTA_COMMANDS = "org.apache.spark.sql.delta.commands.";
 
     private final byte[] reports;
@@ -206,9 +211,15 @@ public class FailingRows {
         udfs = ((BatchEvalPythonExec) plan).udfs().iterator();
       } else if (plan instanceof ArrowEvalPythonExec) {
         udfs = ((ArrowEvalPythonExec) plan).udfs().iterator();
+      } else if (plan.getClass().getSimpleName().startsWith("FlatMapGroupsIn")) {
+        udfs = plan.productIterator();
       }
       while (udfs != null && udfs.hasNext()) {
-        PythonUDF udf = (PythonUDF) udfs.next();
+        Object called = udfs.next();
+        if (!(called instanceof PythonUDF)) {
+          continue;
+        }
+        PythonUDF udf = (PythonUDF) called;
         if (isGuarded(udf)) {
           functions.add(Long.valueOf(udf.resultId().id()));
         } else if (PickledCall.isFlag(udf)) {
@@ -265,7 +276,47 @@ public class FailingRows {
         ArrowEvalPython batches = (ArrowEvalPython) node;
         return withoutFailing(batches, batches.child(), batches.udfs().iterator(), batches.resultAttrs().iterator(), batches.evalType());
       }
-      return node;
+      return GROUPED.contains(name) ? withoutFailingGroups(node) : node;
+    }
+
+    /** What a Python function makes of groups, of those alone on which it does not fail: of another one it gives no rows. */
+    private LogicalPlan withoutFailingGroups(LogicalPlan node) {
+      Object[] arguments = new Object[node.productArity()];
+      for (int n = 0; n < arguments.length; n++) {
+        arguments[n] = node.productElement(n);
+      }
+      PythonUDF udf = (PythonUDF) arguments[1];
+      String types = typesOfKeys(((scala.collection.Seq) arguments[0]).iterator());
+      boolean isOfGroups = udf.evalType() == PickledCall.PANDAS_GROUPS || udf.evalType() == PickledCall.ARROW_GROUPS;
+      if (types == null || !isOfGroups || !udf.udfDeterministic() || isGuarded(udf) || isCut((LogicalPlan) node.children().head())) {
+        return node;
+      }
+      PickledCall command =
+          new PickledCall("guarded_groups", "guarded_groups")
+              .bytes(reports)
+              .text(recordsMax)
+              .text(String.valueOf(udf.resultId().id()))
+              .text(types)
+              .text(udf.name())
+              .text(udf.dataType().json())
+              .bytes(PickledCall.codeOf(udf.func()));
+      arguments[1] =
+          new PythonUDF(
+              OF_GROUPS + udf.name(), command.in(udf.func()), udf.dataType(), udf.children(), udf.evalType(), true, udf.resultId());
+      return (LogicalPlan) node.makeCopy(arguments);
+    }
+
+    /** The types of the columns that name groups with `|` between; null where their values, as functions get them, name none for sure. */
+    private static String typesOfKeys(scala.collection.Iterator keys) {
+      StringBuilder types = new StringBuilder();
+      while (keys.hasNext()) {
+        String type = ((Attribute) keys.next()).dataType().catalogString();
+        if (type.equals("timestamp") || type.equals("void") || !(NAMEABLE.contains(type) || type.startsWith("decimal("))) {
+          return null;
+        }
+        types.append(types.length() == 0 ? "" : "|").append(type);
+      }
+      return types.toString();
     }
 
     /** The results of Python functions, of the rows alone on which none of them fails. */
@@ -459,7 +510,8 @@ public class FailingRows {
     }
 
     private static boolean isGuarded(PythonUDF udf) {
-      return udf.dataType() instanceof StructType
+      return udf.name().startsWith(OF_GROUPS)
+          || udf.dataType() instanceof StructType
           && ((StructType) udf.dataType()).size() == 1
           && ((StructType) udf.dataType()).fieldNames()[0].equals(KEPT);
     }

@@ -8,12 +8,16 @@ import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 
 /** Code of a Python function that calls one of lineage_emitter.worker, which makes the function; compiled as PlanText.java is. */
 public class PickledCall {
-  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow. */
+  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow; in groups by these. */
   public static final int BY_PICKLE = 100;
 
   public static final int ARROW_ROWS = 101;
   public static final int PANDAS = 200;
   public static final int ARROW = 250;
+
+  public static final int PANDAS_GROUPS = 201;
+
+  public static final int ARROW_GROUPS = 209;
 
   /** What the names of functions begin with that say which rows another one did not fail on (FailingRows). */
   public static final String FLAG = "__lineage_kept:";

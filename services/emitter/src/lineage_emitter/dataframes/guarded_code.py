@@ -13,8 +13,15 @@ from lineage_emitter.worker.guarded_function import KEPT
 FLAG = f"{KEPT}:"
 """In the plan, before the number of a function that gets rows by Arrow: the name of what says which rows it did not fail on."""
 
+OF_GROUPS = "__lineage_groups:"
+"""In the plan, before the name of a function of groups that sets some aside."""
+
 WORKER = "lineage_emitter.worker."
-WRITTEN = {("guarded_function", "guarded"), ("guarded_batches", "guarded_values")}
+WRITTEN = {
+    ("guarded_function", "guarded"),
+    ("guarded_batches", "guarded_values"),
+    ("guarded_groups", "guarded_groups"),
+}
 """What is called in the place of functions, by module of `lineage_emitter.worker`: the number comes third, then types and chain."""
 
 
@@ -47,6 +54,16 @@ def flagged(udf: Tree) -> int | None:
     """The number of the function whose rows this one says of, where the rule added it to a plan; None: it did not."""
     name = str(udf.fields["name"])
     return int(name.removeprefix(FLAG)) if name.startswith(FLAG) else None
+
+
+def sets_groups_aside(udf: Tree) -> bool:
+    """Whether the rule changed a function of groups."""
+    return str(udf.fields["name"]).startswith(OF_GROUPS)
+
+
+def name_of(udf: Tree) -> str:
+    """What a function of a plan is called."""
+    return str(udf.fields["name"]).removeprefix(OF_GROUPS)
 
 
 def guarded_code(command: bytes) -> GuardedCode:

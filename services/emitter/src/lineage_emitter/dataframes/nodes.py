@@ -32,7 +32,12 @@ from lineage_core.recipe.plan import (
 )
 from lineage_emitter.dataframes.code import Functions
 from lineage_emitter.dataframes.expressions import Expressions
-from lineage_emitter.dataframes.guarded_code import flagged, is_guarded
+from lineage_emitter.dataframes.guarded_code import (
+    flagged,
+    is_guarded,
+    name_of,
+    sets_groups_aside,
+)
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.dataframes.set_aside import UNKNOWN, SetAsideCalls, SetAsideRows, balanced
 from lineage_emitter.dataframes.types import ddl
@@ -255,20 +260,26 @@ class PlanNodes:
                 self._functions.kept_columns.add(column)
                 self._types[column] = ddl(udf.fields["dataType"]["fields"][0]["type"])
             if self._functions.is_guarded(udf):
-                set_aside += self._set_aside(udf, below, expressions)
-        if set_aside:
-            kept = Call("not", (balanced("or", set_aside),))
-            below = self.add(Filter(self._columns(below), below, kept))
+                set_aside += self._set_aside(udf, below, expressions.all(list(udf.children)))
+        below = self._without(below, set_aside)
         results = self._named(attribute for _, attribute in listed)
         functions = expressions.all([udf for udf, _ in listed])
         passed = tuple(Column(column.id) for column in self._columns(below))
         return Project((*self._columns(below), *results), below, (*passed, *functions))
 
-    def _set_aside(self, udf: Tree, below: int, expressions: Expressions) -> list[Expression]:
+    def _without(self, below: int, set_aside: list[Expression]) -> int:
+        """The rows of a node of which none of these conditions holds."""
+        if not set_aside:
+            return below
+        kept = Call("not", (balanced("or", set_aside),))
+        return self.add(Filter(self._columns(below), below, kept))
+
+    def _set_aside(
+        self, udf: Tree, below: int, arguments: tuple[Expression, ...]
+    ) -> list[Expression]:
         """That a row is one that the job left out, as the function failed on it; nothing where it left out none."""
-        arguments = expressions.all(list(udf.children))
         if self._calls is None:
-            return [OpaqueExpression(_name(udf), UNKNOWN, arguments, "boolean")]
+            return [OpaqueExpression(name_of(udf), UNKNOWN, arguments, "boolean")]
         code = self._functions.guarded(udf)
         calls = self._calls.of(code.number)
         if not calls:
@@ -285,7 +296,7 @@ class PlanNodes:
         assert function is not None
         columns = self._named(tree.trees("output"))
         why = "a Python function over partitions"
-        return PythonRows(columns, inputs, _name(function), why)
+        return PythonRows(columns, inputs, name_of(function), why)
 
     _MapInPandas = _partitions
     _MapInArrow = _partitions
@@ -296,8 +307,12 @@ class PlanNodes:
         assert function is not None
         keys = tuple(column.id for column in self._named(tree.trees("groupingAttributes")))
         columns = self._named(tree.trees("output"))
+        if sets_groups_aside(function):
+            (below,) = inputs
+            set_aside = self._set_aside(function, below, tuple(map(Column, keys)))
+            inputs = (self._without(below, set_aside),)
         why = "a Python function over groups"
-        return PythonRows(columns, inputs, _name(function), why, keys)
+        return PythonRows(columns, inputs, name_of(function), why, keys)
 
     _FlatMapGroupsInPandas = _groups
     _FlatMapGroupsInArrow = _groups
@@ -309,7 +324,9 @@ class PlanNodes:
         function, inputs = tree.tree("functionExpr"), self._inputs(tree)
         assert function is not None
         columns = self._named(tree.trees("outAttributes") or tree.trees("outputAttrs"))
-        return PythonRows(columns, inputs, _name(function), "a Python function that keeps a state")
+        return PythonRows(
+            columns, inputs, name_of(function), "a Python function that keeps a state"
+        )
 
     _FlatMapGroupsInPandasWithState = _stateful_groups
     _TransformWithStateInPandas = _stateful_groups
@@ -320,17 +337,13 @@ class PlanNodes:
         function, inputs = tree.tree("udtf"), self._inputs(tree)
         assert function is not None
         columns = self._named([*tree.trees("requiredChildOutput"), *tree.trees("resultAttrs")])
-        return PythonRows(columns, inputs, _name(function), "a Python table function")
+        return PythonRows(columns, inputs, name_of(function), "a Python table function")
 
     _BatchEvalPythonUDTF = _table_function
     _ArrowEvalPythonUDTF = _table_function
 
     def _inputs(self, tree: Tree) -> tuple[int, ...]:
         return tuple(self.add_tree(child) for child in tree.children)
-
-
-def _name(function: Tree) -> str:
-    return str(function.fields["name"])
 
 
 def _number(tree: Tree, field: str) -> int:

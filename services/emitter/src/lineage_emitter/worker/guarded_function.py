@@ -138,20 +138,21 @@ class Reports:
         with suppress(*UNNAMED):
             self.check_passed(self._named(values))
 
-    def add_named(self, arguments: Arguments, problem: Exception) -> bool:
-        """`add`, by the texts of arguments."""
+    def add_named(self, arguments: Arguments, problem: Exception, records: int = 1) -> bool:
+        """`add`, by the texts of arguments; ``records``: of which the function failed."""
         context = TaskContext.get()
         if context is not None and context.getLocalProperty(RUNNING) != self._owner:
             return refused(problem, "not set aside: the job is of no recorded action that does so")
-        if self._records >= self._records_max:
+        if self._records + records > self._records_max:
+            allows = "as many as" if records == 1 else f"and failed on {records:,}: more than"
             return refused(
                 problem,
-                f"the function had set aside {self._records:,} records of the task, as many as LINEAGE_QUARANTINE allows",
+                f"the function had set aside {self._records:,} records of the task, {allows} LINEAGE_QUARANTINE allows",
             )
         size = sum(len(text.encode("utf-8")) for text in arguments if text is not None)
         if size > ARGUMENT_BYTES_MAX:
             return refused(problem, f"not set aside: its arguments have {size:,} bytes")
-        self._records += 1
+        self._records += records
         call = self._by_call.get(arguments)
         if call is None:
             call = {
@@ -165,7 +166,7 @@ class Reports:
             self._by_call[arguments] = call
             self._accumulator.add([call])
         # It is sent when the task has ended.
-        call["records"] += 1
+        call["records"] += records
         return True
 
 
