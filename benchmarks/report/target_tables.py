@@ -413,6 +413,16 @@ STREAMS_AND_ERASURE = (
         at_most("streaming", "bytes_a_batch", 2_000),
     ),
     Target(
+        "a trace of a row of a stream over that of the equal batch query, median of pairs, the worse of two queries",
+        "≤ 1.5",
+        at_most("stream-traces", "ratio_worst", 1.5),
+    ),
+    Target(
+        "from the commit of a batch to the row that `lineage follow` tells, median, ms",
+        "≤ 1,000",
+        at_most("following", "told_ms", 1_000),
+    ),
+    Target(
         "a plan of an erasure over 100 applications and 10 million rows, seconds",
         "≤ 30",
         at_most("erasure", "plan_s", 30, rows=10_000_000, applications=100),
