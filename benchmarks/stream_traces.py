@@ -139,6 +139,8 @@ def measure(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     write_files(folder / "in", options.batches, options.rows)
     builder = SparkSession.builder.master(f"local[{options.cores}]").appName("stream-traces")
     builder = builder.config("spark.ui.enabled", "false")
+    # A state of 200 partitions, as by default, takes a stream of small files minutes.
+    builder = builder.config("spark.sql.shuffle.partitions", str(options.cores))
     spark = builder.config("spark.ui.showConsoleProgress", "false").getOrCreate()
     spark.sparkContext.setLogLevel("ERROR")
     attach(spark, store=store)
