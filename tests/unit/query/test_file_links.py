@@ -24,6 +24,7 @@ from lineage_query.job_links import NAMED_MAX, FileNode
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.dataset_paths import table_of_database
+from lineage_store.recorded_files import FileQuery, RecordedFiles
 from lineage_store.sqlite.ingest import ingest_all
 from lineage_store.sqlite.store import SqliteStore
 from tests.support.chained_runs import spool_job
@@ -256,6 +257,65 @@ def test_a_copy_of_one_of_several_files_is_refused_and_the_moved_one_preferred(
     assert _copies(store, Direction.FORWARD) == ([("reader", COPY, False)], True)
     _write(store, "moved", path="/data/moved", size=10, mtime=9.0, checksum="sha256:aa")
     assert _copies(store, Direction.BACKWARD) == ([("moved", "/data/moved", True)], True)
+
+
+def test_one_of_several_equal_files_that_was_moved_is_followed_and_is_not_exact(
+    store: SqliteStore,
+) -> None:
+    _write(store, "twin", path="/data/twin", size=10, mtime=5.0, checksum="sha256:aa")
+    _read(store, "reader", path=COPY, size=10, mtime=5.0, checksum="sha256:aa")
+    assert _copies(store, Direction.BACKWARD) == ([], False)
+    assert _copies(store, Direction.FORWARD) == ([("reader", COPY, False)], True)
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
+    assert "which of them it is, is not known" in links.copies[0].text
+
+
+def test_a_file_that_was_written_again_and_touched_is_not_exactly_the_first(
+    store: SqliteStore,
+) -> None:
+    _write(store, "again", size=10, mtime=20.0, checksum="sha256:aa")
+    _read(store, "reader", size=10, mtime=50.0, checksum="sha256:aa")
+    back = FileLinks(store, Direction.BACKWARD, RowReader()).of(READER, PATH, is_end=True)
+    assert {gap.app for gap in back.refused} == {"writer", "again"}
+    for app in ("writer", "again"):
+        links = FileLinks(store, Direction.FORWARD, RowReader()).of(
+            FileNode(app, "0"), PATH, is_end=True
+        )
+        assert [(copy.node.app, copy.exact) for copy in links.copies] == [("reader", False)]
+    # A copy that was read before the second write is of the first.
+    _read(store, "early", size=10, mtime=7.0, checksum="sha256:aa")
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
+    assert {copy.node.app: copy.exact for copy in links.copies} == {
+        "reader": False,
+        "early": True,
+    }
+
+
+@pytest.mark.parametrize("direction", list(Direction))
+def test_a_copy_that_was_used_in_another_version_too_is_refused(
+    store: SqliteStore, direction: Direction
+) -> None:
+    _read(store, "reader", path=COPY, size=10, mtime=5.0, checksum="sha256:aa")
+    other, path = ("writer", PATH) if direction is Direction.BACKWARD else ("reader", COPY)
+    use = _write if direction is Direction.BACKWARD else _read
+    use(store, other, path=path, size=11, mtime=8.0, checksum="sha256:bb")
+    assert _copies(store, direction) == ([], False)
+
+
+def test_who_may_have_read_a_copy_is_named(
+    store: SqliteStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    _read(store, "reader", path=COPY, size=10, mtime=5.0, checksum="sha256:aa")
+    find = store.recorded_files
+
+    def recorded(query: FileQuery) -> RecordedFiles:
+        found = find(query)
+        return RecordedFiles(found.items, ("damaged",)) if query.checksum else found
+
+    monkeypatch.setattr(store, "recorded_files", recorded)
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
+    assert [copy.node.app for copy in links.copies] == ["reader"]
+    assert [gap.app for gap in links.refused] == ["damaged"]
 
 
 def test_what_a_captured_application_wrote_is_no_copy_of_another(store: SqliteStore) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import replace
-from itertools import chain
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
 
 from lineage_core.tracing.budget import current_budget
 from lineage_core.tracing.trace_result import Direction
+from lineage_query.answers import NotQueried
+from lineage_query.finding import UNREAD_REASON
 from lineage_query.job_links import FileCopy, FileNode, JobLinks, refused_links
 from lineage_store.materialised import whose_rows
 from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
@@ -57,35 +59,36 @@ class CopyLinks:
             for file in recorded.items
             if file.version.size == version.size and whose_rows(file.app, self._ids) is None
         ]
-        written_at: dict[str, list[float]] = {}
-        for file in same_content:
-            current_budget().check()
-            if file.wrote:
-                written_at.setdefault(self._spellings.of(file.path), []).append(file.version.mtime)
-        for times in written_at.values():
-            times.sort()
+        writes = _Writes.of((file for file in same_content if file.wrote), self._spellings)
         candidates = [
             file
             for file in same_content
             if file.wrote == self._is_backward
             and FileNode(file.app, file.node) != origin
-            and self._may_be_copy(file, version, path, written_at)
+            and self._may_be_copy(file, version, path, writes)
         ]
         # A job that changes nothing makes the content that it reads: which file of the two was there first does not show.
-        copies: dict[FileCopy, None] = {}
+        copies: dict[FileCopy, RecordedFile] = {}
         own: list[FileNode] = []
         for file in candidates:
             if file.app == origin.app and not file.version.has_state_of(version):
                 own.append(FileNode(file.app, file.node))
             else:
-                copies[self._copy_of(file, version, path, origin)] = None
+                copy = self._copy_of(file, version, path, origin)
+                if copy.exact and not self._is_backward:
+                    copy = self._among_several(copy, file, path, origin, writes)
+                copies[copy] = file
         refused = refused_links(
             own,
             f"{origin.app} itself {'wrote' if self._is_backward else 'read'} a file of the content of {path}; whether one was copied from "
             "the other is not known",
-        )
+        ).refused
         if not self._is_backward:
-            return replace(refused, copies=tuple(copies))
+            reason = f"whether it read {path} is not known: {UNREAD_REASON}"
+            refused += tuple(
+                NotQueried(app, reason) for app in recorded.unread if app != origin.app
+            )
+            return self._of_one_content(copies, path, refused)
         # The same file, moved, is more than another of the same content.
         best = [copy for copy in copies if copy.exact] or list(copies)
         if len(best) > 1 or (best and recorded.unread):
@@ -94,7 +97,37 @@ class CopyLinks:
                 f"{origin.app} read {path}, which no captured application wrote; several files have its "
                 f"{'checksum' if version.checksum else 'name, size and time'}, and which of them it was copied from is not known",
             )
-        return JobLinks(copies=tuple(best)) if best else refused
+        return self._of_one_content(
+            {copy: copies[copy] for copy in best}, path, () if best else refused
+        )
+
+    def _of_one_content(
+        self,
+        copies: Mapping[FileCopy, RecordedFile],
+        path: str,
+        refused: tuple[NotQueried, ...],
+    ) -> JobLinks:
+        """The copies whose nodes read or wrote them in one version alone; others are refused."""
+        several = [copy for copy, file in copies.items() if self._has_other_content(file)]
+        verb = "wrote" if self._is_backward else "read"
+        for copy in several:
+            reason = (
+                f"it {verb} several versions of {copy.path}, one of which has the content of {path}"
+            )
+            refused += (NotQueried(copy.node.app, reason),)
+        return JobLinks(
+            refused=refused, copies=tuple(copy for copy in copies if copy not in several)
+        )
+
+    def _has_other_content(self, file: RecordedFile) -> bool:
+        """Whether the node that read or wrote a file did so in a version of other content, too."""
+        query = FileQuery(file.path, self._spellings, app=file.app)
+        return any(
+            (other.node, other.wrote) == (file.node, file.wrote)
+            and not (other.version.checksum and other.version.checksum == file.version.checksum)
+            and not other.version.is_same(file.version)
+            for other in self._store.recorded_files(query).items
+        )
 
     def _of_same_content(self, path: str, version: FileVersion) -> RecordedFiles:
         """Files of the same checksum, and those of the same name, size and time of which no checksum says otherwise."""
@@ -115,12 +148,9 @@ class CopyLinks:
         file: RecordedFile,
         version: FileVersion,
         path: str,
-        written_at: Mapping[str, Sequence[float]],
+        writes: _Writes,
     ) -> bool:
-        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read.
-
-        ``written_at``: by canonical path, when files of this content were written, in order.
-        """
+        """Whether what was read may be a copy of what was written: the one is not older, and nobody wrote it where it was read."""
         current_budget().check()
         if self._is_backward:
             return file.version.mtime <= version.mtime or file.version.has_state_of(version)
@@ -128,12 +158,7 @@ class CopyLinks:
         if canonical_path == self._spellings.of(path) and file.version.has_state_of(version):
             return False
         is_older = file.version.mtime < version.mtime and not file.version.has_state_of(version)
-        times = written_at.get(canonical_path, ())
-        nearest = bisect_left(times, file.version.mtime - MTIME_TOLERANCE_S)
-        is_written = (
-            nearest < len(times) and times[nearest] <= file.version.mtime + MTIME_TOLERANCE_S
-        )
-        return not is_older and not is_written
+        return not is_older and not any(writes.of_state(file.version, canonical_path))
 
     def _copy_of(
         self, file: RecordedFile, version: FileVersion, path: str, origin: FileNode
@@ -156,3 +181,73 @@ class CopyLinks:
         else:
             text = f"{read_path}, which {reader} read, has the checksum of {written_path}, which {writer} wrote: it counts as its copy"
         return FileCopy(FileNode(file.app, file.node), other_path, is_exact, text)
+
+    def _among_several(
+        self, copy: FileCopy, file: RecordedFile, path: str, origin: FileNode, writes: _Writes
+    ) -> FileCopy:
+        """An exact copy that was read, which is not exact where a trace back from it finds other files, too, that it may be."""
+        own = origin, self._spellings.of(path)
+        others = (
+            write
+            for write in chain(
+                writes.of_state(file.version),
+                writes.until(file.version, self._spellings.of(file.path)),
+            )
+            if (write.node, write.path) != own and write.has_checksum and file.version.checksum
+        )
+        if next(others, None) is None:
+            return copy
+        text = (
+            f"{copy.path}, which {file.app} read, has the checksum of {path}, which {origin.app} wrote, and of others that were written; "
+            "which of them it is, is not known"
+        )
+        return replace(copy, exact=False, text=text)
+
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    """That a node wrote a file of some content. ``path``: canonical."""
+
+    mtime: float
+    node: FileNode
+    path: str
+    has_checksum: bool
+
+
+@dataclass(frozen=True)
+class _Writes:
+    """All files of some content that were written, by time; and by their paths."""
+
+    all: Sequence[_Write]
+    by_path: Mapping[str, Sequence[_Write]]
+
+    @classmethod
+    def of(cls, files: Iterable[RecordedFile], spellings: Spellings) -> _Writes:
+        """Of files that were written, each of which has the content."""
+        writes = list[_Write]()
+        for file in files:
+            current_budget().check()
+            node, path = FileNode(file.app, file.node), spellings.of(file.path)
+            writes.append(_Write(file.version.mtime, node, path, bool(file.version.checksum)))
+        writes.sort(key=_time)
+        by_path: dict[str, list[_Write]] = {}
+        for write in writes:
+            by_path.setdefault(write.path, []).append(write)
+        return cls(writes, by_path)
+
+    def of_state(self, version: FileVersion, path: str | None = None) -> Iterator[_Write]:
+        """Those of the time of a version; ``path``: those to this one alone."""
+        writes = self.all if path is None else self.by_path.get(path, ())
+        first = bisect_left(writes, version.mtime - MTIME_TOLERANCE_S, key=_time)
+        last = version.mtime + MTIME_TOLERANCE_S
+        of_time = (writes[at] for at in range(first, len(writes)))
+        return takewhile(lambda write: write.mtime <= last, of_time)
+
+    def until(self, version: FileVersion, path: str) -> Iterator[_Write]:
+        """Those to a path that are not later than a version."""
+        last = version.mtime + MTIME_TOLERANCE_S
+        return takewhile(lambda write: write.mtime <= last, self.by_path.get(path, ()))
+
+
+def _time(write: _Write) -> float:
+    return write.mtime

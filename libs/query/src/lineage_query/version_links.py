@@ -95,8 +95,8 @@ class VersionLinks:
             links = self._compare(origin.app, path, versions, others, overwriting_versions)
         else:
             links = JobLinks()
-        refused = (*links.refused, *unread_links.refused, *copies.refused)
-        return JobLinks(links.nodes, refused, copies.copies)
+        refused = dict.fromkeys((*links.refused, *unread_links.refused, *copies.refused))
+        return JobLinks(links.nodes, tuple(refused), copies.copies)
 
     def _compare(
         self,
