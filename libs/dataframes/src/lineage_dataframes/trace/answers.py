@@ -6,11 +6,12 @@ The caller passes a Spark session; `query` says which queries are answered.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import groupby
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -26,10 +27,21 @@ from lineage_core.recipe.names import KAFKA
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_core.tracing.joined_items import NOT_EXACT
 from lineage_core.tracing.trace_result import Direction, TraceError
-from lineage_dataframes.errors import FramesError, NoMatchError, NotComputedError, RowError
+from lineage_dataframes.errors import (
+    ChangedSourceError,
+    FramesError,
+    NoMatchError,
+    NotComputedError,
+    RowError,
+)
 from lineage_dataframes.rewrite.functions import NO_CODE
 from lineage_dataframes.rewrite.grouping import LOSSLESS_FORMATS
-from lineage_dataframes.sources.file_changes import check_local, local_file_status, local_path
+from lineage_dataframes.sources.file_changes import (
+    IMMUTABLE,
+    check_local,
+    local_file_status,
+    local_path,
+)
 from lineage_dataframes.sources.jdbc import check_tables
 from lineage_dataframes.sources.locations import row_locations
 from lineage_dataframes.sources.row_texts import text_of_plan_row, text_of_row
@@ -38,13 +50,15 @@ from lineage_dataframes.spark.connected import in_thread
 from lineage_dataframes.trace.allowed import check_files_allowed, check_recipe_allowed
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.forward import ForwardRows, trace_forward
+from lineage_dataframes.trace.moved_outputs import find_moved, held_output
 from lineage_dataframes.trace.overwritten import CurrentRecipe, current_recipe, mark_current
 from lineage_dataframes.trace.rows import (
+    OutputPlaces,
     all_ordinals,
     check_forward_rows,
     find_file,
+    find_in_output,
     find_source,
-    held_output,
     ordinal_in_file,
     output_of,
     rows_with_values,
@@ -74,6 +88,8 @@ DIFFERENT_IN_FILES = "the files hold them otherwise than Spark gave them"
 
 LISTED_MAX = 200_000
 """Maximum number of rows of a node that are listed."""
+NOWHERE_ELSE: Mapping[str, str] = MappingProxyType({})
+"""No file is read in the place of another one."""
 AMONG_RECORDS = "which records of RDDs belong together is not known beyond DataFrames"
 
 SourceRows = list[tuple[Source | None, str, NDArray[np.uint64]]]
@@ -168,7 +184,8 @@ class DataFrameAnswers(ABC):
         output = output_of(self.spark, recipe)
         file = find_file(output.files, location)
         if recipe_place.held_in is not None:
-            output, file = held_output(output, file, recipe_place.held_in)
+            held = held_output(replace(output, files=(file,)), {file: recipe_place.held_in})
+            output, (file,) = held.source, held.source.files
             # Its name is none of the recipe's.
             of_held = replace(recipe, output=replace(recipe.output, files=(file,)))
             check_files_allowed(of_held, self.reader)
@@ -540,8 +557,9 @@ class DataFrameAnswers(ABC):
         node: str,
         recipe: Recipe,
         rows: Sequence[tuple[Source | None, str, NDArray[np.uint64]]],
+        written: Mapping[str, str] = NOWHERE_ELSE,
     ) -> Group:
-        """Rows of some files, by ordinal, as items; the first of them where there are many."""
+        """Rows of some files, by ordinal, as items; the first of them where there are many. ``written``: see `_find_standing`."""
         record, items = self._nodes[node], list[Item]()
         count = sum(len(ordinals) for _, _, ordinals in rows)
         if self.query.limit is None and count > LISTED_MAX:
@@ -553,7 +571,7 @@ class DataFrameAnswers(ABC):
             if self.query.limit is not None:
                 shown = ordinals[: self.query.limit - len(items)]
             if len(shown):
-                items += self._row_items(record, recipe, source, path, shown)
+                items += self._row_items(record, recipe, source, path, shown, written)
         return self._grouped(record, count, items)
 
     def _grouped(self, record: NodeRecord, count: int, items: Iterable[Item]) -> Group:
@@ -574,8 +592,9 @@ class DataFrameAnswers(ABC):
         source: Source | None,
         path: str,
         ordinals: NDArray[np.uint64],
+        written: Mapping[str, str],
     ) -> list[Item]:
-        addresses, places = self._row_names(record, source, path, ordinals)
+        addresses, places = self._row_names(record, source, path, ordinals, written)
         texts: Iterable[str | None] = [None] * len(places)
         if self.query.texts and source is None:
             node = recipe.plan[int(path.removeprefix("plan:"))]
@@ -593,10 +612,17 @@ class DataFrameAnswers(ABC):
         return [Item(*item_fields) for item_fields in zip(addresses, places, texts, strict=True)]
 
     def _row_names(
-        self, record: NodeRecord, source: Source | None, path: str, ordinals: NDArray[np.uint64]
+        self,
+        record: NodeRecord,
+        source: Source | None,
+        path: str,
+        ordinals: NDArray[np.uint64],
+        written: Mapping[str, str] = NOWHERE_ELSE,
     ) -> tuple[list[str], Sequence[str | None]]:
-        """The addresses and locations of rows of one file; rows of the plan itself have no location."""
+        """The addresses and locations of rows of one file; rows of the plan itself have no location. ``written``: see `_find_standing`."""
         local = local_path(path)
+        if local is not None:
+            local = local_path(written.get(str(local), path))
         shown = path if local is None else shown_path(str(local), record.path)
         # As an address, and as a location.
         current_budget().count_name(shown, 2 * len(ordinals))
@@ -610,7 +636,7 @@ class DataFrameAnswers(ABC):
     ) -> Group:
         """Output rows as they stand in the output's files, or else by their values, as far as these are known."""
         try:
-            output, standing = find_standing(self.spark, recipe, outcome.rows)
+            output, standing, written = self._find_standing(recipe, outcome.rows)
         except FramesError as problem:
             return self._group_by_values(node, recipe, outcome, outcome.rows, problem)
         if standing.wider:
@@ -619,7 +645,10 @@ class DataFrameAnswers(ABC):
             (output, path, np.array([ordinal for _, ordinal in rows], np.uint64))
             for path, rows in groupby(standing.places, key=lambda place: place[0])
         ]
-        placed = self._group(node, recipe, by_file)
+        placed = self._group(node, recipe, by_file, written)
+        if written:
+            status = local_file_status(recipe.output.files, recipe.output.format or "")
+            placed = replace(placed, file_status=status)
         missing = outcome.missing(recipe, output, standing)
         if not missing:
             return placed
@@ -628,6 +657,21 @@ class DataFrameAnswers(ABC):
         )
         items = (*placed.items, *by_values.items)[: self.query.limit]
         return replace(placed, count=placed.count + by_values.count, items=items)
+
+    def _find_standing(
+        self, recipe: Recipe, rows: Sequence[Sequence[Any]]
+    ) -> tuple[Source, OutputPlaces, Mapping[str, str]]:
+        """Where output rows stand, as :func:`find_standing`; and, by path of a file that is read in its place, the one that was written."""
+        try:
+            return *find_standing(self.spark, recipe, rows), {}
+        except ChangedSourceError:
+            if recipe.output.format in {KAFKA, *IMMUTABLE}:
+                raise
+            moved = find_moved(self.store, self.reader, recipe, output_of(self.spark, recipe))
+            if moved is None:
+                raise
+        standing = find_in_output(self.spark, recipe, moved.source, rows)
+        return moved.source, standing, moved.written
 
     def _group_by_values(
         self,

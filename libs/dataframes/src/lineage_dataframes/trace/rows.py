@@ -28,7 +28,7 @@ from lineage_dataframes.rewrite.values import (
     values_condition,
 )
 from lineage_dataframes.sandbox.starting import given_folder
-from lineage_dataframes.sources.file_changes import check_unchanged, local_path, may_be_held
+from lineage_dataframes.sources.file_changes import check_unchanged, local_path
 from lineage_dataframes.sources.hive_text import check_fields, split_partition_columns
 from lineage_dataframes.sources.locations import ordinal_at_line
 from lineage_dataframes.sources.lossy_formats import (
@@ -48,7 +48,7 @@ from lineage_dataframes.trace.session import session_with_settings
 from lineage_query.rows.places import Location
 from lineage_query.rows.reader import ForbiddenRowsError, values_from
 from lineage_query.rows.typed_values import UnsureError
-from lineage_store.paths import RowsError, canonical, plain_path
+from lineage_store.paths import RowsError, canonical
 
 
 def output_of(spark: SparkSession, recipe: Recipe) -> Source:
@@ -92,21 +92,6 @@ def find_file(files: Iterable[File], location: Location) -> File:
         if canonical(file.path) == path:
             return file
     raise RowError(f"{location.path} is no file of this output")
-
-
-def held_output(output: Source, file: File, held_in: str) -> tuple[Source, File]:
-    """An output, and a file of it, whose rows are read in another file of the same checksum.
-
-    Raises:
-        RowError: no checksum was recorded, or folders of the output may hold values of the rows.
-    """
-    if not may_be_held(output.paths[0] if output.paths else None, file):
-        raise RowError(
-            f"{plain_path(file.path)} is not what it was: its rows are not read in {held_in}"
-        )
-    held = replace(file, path=f"file:{held_in}")
-    options = {name: value for name, value in output.options.items() if name != "basePath"}
-    return replace(output, paths=(), options=options, files=(held,)), held
 
 
 def find_source(sources: Iterable[Source], location: Location) -> tuple[Source, File]:
