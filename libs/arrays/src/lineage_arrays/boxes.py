@@ -14,6 +14,8 @@ from lineage_core.contract.runs import spread
 
 ENUMERATED = 4
 """Boxes of fewer cells together than one in so many of the array are written out cell by cell."""
+FILLED_BOXES = 64
+"""Boxes that are filled in one by one, at most."""
 COUNTED_MAX = 1 << 22
 """Cells of a box in which cells are counted: 8 bytes each."""
 
@@ -37,6 +39,14 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
     low, high, lengths = low[some], high[some], lengths[some]
     if not len(low) or not size:
         return Cells.empty(shape)
+    if len(low) <= FILLED_BOXES:
+        return Cells.in_boxes(
+            shape,
+            [
+                tuple(zip(*ends, strict=True))
+                for ends in zip(low.tolist(), high.tolist(), strict=True)
+            ],
+        )
     # A float: a sum of products that would pass 2**63 is only compared.
     if float(np.prod(lengths.astype(np.float64), axis=1).sum()) * ENUMERATED <= size + 65_536:
         return Cells.within(shape, written_out(shape, low, lengths))
@@ -84,15 +94,18 @@ def _counted(shape: Shape, low: I64, high: I64) -> I64:
 class Window:
     """The box around some cells of an array with axes (inclusive corners), and how many of the cells lie in other boxes."""
 
-    coordinates: I64
+    cells: Cells
     low: I64
     high: I64
 
     @classmethod
     def around(cls, cells: Cells) -> Window:
         """Take one cell or more."""
+        if cells.boxes is not None:
+            corners = np.array(cells.boxes, np.int64).reshape(len(cells.boxes), -1, 2)
+            return cls(cells, corners[:, :, 0].min(axis=0), corners[:, :, 1].max(axis=0))
         coordinates = cells.coordinates()
-        return cls(coordinates, coordinates.min(axis=0), coordinates.max(axis=0))
+        return cls(cells, coordinates.min(axis=0), coordinates.max(axis=0))
 
     def cost(self, boxes: int) -> int:
         """How many numbers :meth:`counts` looks at for so many boxes; of too large a window more than there can be."""
@@ -103,7 +116,7 @@ class Window:
         """How many of the cells lie in each of some boxes, none of them empty: by a summed-area table (Crow, 1984)."""
         shape = tuple((self.high - self.low + 1).tolist())
         sums = np.zeros(tuple(length + 1 for length in shape), np.int64)
-        sums[tuple((self.coordinates - self.low + 1).T)] = 1
+        sums[tuple((self.cells.coordinates() - self.low + 1).T)] = 1
         for axis in range(len(shape)):
             np.cumsum(sums, axis=axis, out=sums)
         ends = [np.clip(end - self.low, 0, shape) for end in (low, high + 1)]

@@ -11,13 +11,14 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 import numpy.typing as npt
 
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.cells import I64, Cells, Mask, Shape
+from lineage_arrays.few_boxes import Box
 from lineage_core.tracing.budget import current_budget
 
 PART_CELLS = 1 << 18
@@ -58,6 +59,22 @@ class AllToAll:
 
     def forward(self, cells: Cells) -> Cells:
         return Cells.whole(self.target) if cells else Cells.empty(self.target)
+
+
+@dataclass(frozen=True)
+class AllFrom:
+    """Every output cell from the same cells of the input."""
+
+    source: Shape
+    target: Shape
+    cells: Cells
+
+    def backward(self, cells: Cells) -> Cells:
+        return self.cells if cells else Cells.empty(self.source)
+
+    def forward(self, cells: Cells) -> Cells:
+        is_some = bool(cells.has(self.cells.positions()).any())
+        return Cells.whole(self.target) if is_some else Cells.empty(self.target)
 
 
 @dataclass(frozen=True)
@@ -109,6 +126,53 @@ class Span:
         high = outputs * self.high_scale + self.high
         return np.maximum(low, 0), np.minimum(high, length - 1)
 
+    def covered(self, first: int, last: int, length: int) -> tuple[int, int] | None:
+        """First and last coordinate that any of a range of output coordinates needs, on an axis of some length; the last before the first: none.
+
+        None: there are gaps between them, or an output coordinate that needs none before the axis cuts it.
+        """
+        low, high = self.low_scale * first + self.low, self.high_scale * first + self.high
+        if first == last:
+            return max(low, 0), min(high, length - 1)
+        # Both ends are linear: what holds at the first two and at the last two coordinates holds between.
+        until_low, until_high = self.low_scale * last + self.low, self.high_scale * last + self.high
+        if low > high or until_low > until_high:
+            return None
+        if self.low_scale > 0 and (
+            low + self.low_scale > high + 1 or until_low > until_high - self.high_scale + 1
+        ):
+            return None
+        if self.high_scale < 0 and (
+            low > high + self.high_scale + 1 or until_low - self.low_scale > until_high + 1
+        ):
+            return None
+        return max(min(low, until_low), 0), min(max(high, until_high), length - 1)
+
+    def outputs_of(self, first: int, last: int, length: int) -> tuple[int, int] | None:
+        """First and last output coordinate that needs any of a range of input coordinates, on an output axis of some length.
+
+        None: an output coordinate may need none, before the input's axis cuts it.
+        """
+        ends = 0 if self.axis is None else length - 1
+        if (
+            self.low > self.high
+            or self.low_scale * ends + self.low > self.high_scale * ends + self.high
+        ):
+            return None
+        least, most = 0, length - 1
+        # low_scale * o <= last - low, and -high_scale * o <= high - first
+        for scale, room in (
+            (self.low_scale, last - self.low),
+            (-self.high_scale, self.high - first),
+        ):
+            if scale > 0:
+                most = min(most, room // scale)
+            elif scale < 0:
+                least = max(least, -(room // -scale))
+            elif room < 0:
+                most = -1
+        return least, most
+
     def outputs(self, inputs: I64, length: int) -> tuple[I64, I64]:
         """First and last output coordinate whose span holds each input coordinate, on an output axis of some length."""
         first = np.zeros(len(inputs), np.int64)
@@ -139,6 +203,9 @@ class Boxes:
     spans: tuple[Span, ...]
 
     def backward(self, cells: Cells) -> Cells:
+        by_boxes = self._by_boxes(cells, self.source, self._box_behind)
+        if by_boxes is not None:
+            return by_boxes
         if cells.is_whole and self._axes_apart:
             return self._of_all()
         if self._steps is not None and not (cells.is_whole or cells.is_mask):
@@ -173,9 +240,58 @@ class Boxes:
         return Cells.within(self.source, needed)
 
     def forward(self, cells: Cells) -> Cells:
+        by_boxes = self._by_boxes(cells, self.target, self._box_ahead)
+        if by_boxes is not None:
+            return by_boxes
         if cells.is_whole:
             return self._into_all()
         return self._in_parts(cells, self.target, self._made)
+
+    def _by_boxes(
+        self, cells: Cells, shape: Shape, related: Callable[[Box], Box | None]
+    ) -> Cells | None:
+        """What is related to some cells, corner by corner; None where the cells, or what is related to them, are no few boxes."""
+        if cells.boxes is None:
+            return None
+        boxes = []
+        for box in cells.boxes:
+            other = related(box)
+            if other is None:
+                return None
+            if all(low <= high for low, high in other):
+                boxes.append(other)
+        return Cells.in_boxes(shape, boxes)
+
+    def _box_behind(self, box: Box) -> Box | None:
+        """The cells of the input that a box of the output needs; one that ends before it begins: none. None: they are no box."""
+        if not self._axes_apart and any(low != high for low, high in box):
+            return None
+        needed = []
+        for span, length in zip(self.spans, self.source, strict=True):
+            first, last = (0, 0) if span.axis is None else box[span.axis]
+            ends = span.covered(first, last, length)
+            if ends is None:
+                return None
+            needed.append(ends)
+        return tuple(needed)
+
+    def _box_ahead(self, box: Box) -> Box | None:
+        """The cells of the output that need any cell of a box of the input, as :meth:`_box_behind`.
+
+        An output cell needs one where it needs a coordinate of the box on each axis of the input.
+        """
+        made = [(0, length - 1) for length in self.target]
+        for span, (first, last) in zip(self.spans, box, strict=True):
+            if span.axis is None:
+                if max(first, span.low) > min(last, span.high):
+                    return tuple([(0, -1)] * len(made)) if made else ((0, -1),)
+                continue
+            ends = span.outputs_of(first, last, self.target[span.axis])
+            if ends is None:
+                return None
+            low, high = made[span.axis]
+            made[span.axis] = max(low, ends[0]), min(high, ends[1])
+        return tuple(made)
 
     def _in_parts(self, cells: Cells, shape: Shape, related: Callable[[I64], Cells]) -> Cells:
         """The union of what is related to some cells, few at once: their ends take many times the memory of a mask."""
@@ -220,7 +336,7 @@ class Boxes:
         chosen = [(low[needed], high[needed]) for low, high in ends]
         return _union(self.target, chosen, int(needed.sum()))
 
-    @property
+    @functools.cached_property
     def _axes_apart(self) -> bool:
         """Whether no two spans move with one axis: then what all output cells need is a product over the axes."""
         moving = [span.axis for span in self.spans if span.axis is not None]
@@ -249,12 +365,21 @@ class Boxes:
 
 def product_of_axes(shape: Shape, axes: Sequence[Mask]) -> Cells:
     """The cells whose coordinates are all marked, each on its axis."""
-    if all(bool(axis.all()) for axis in axes):
-        return Cells.whole(shape)
+    box = tuple(map(_ends_of, axes))
+    if None not in box:
+        return Cells.in_boxes(shape, [cast(Box, box)])
     mask = np.ones(shape, np.bool_)
     for at, axis in enumerate(axes):
         mask &= axis.reshape((-1,) + (1,) * (len(shape) - at - 1))
     return Cells.masked(mask)
+
+
+def _ends_of(marks: Mask) -> tuple[int, int] | None:
+    """The first and the last mark of an axis; None: there are gaps, or no marks."""
+    at = np.flatnonzero(marks)
+    if not len(at) or int(at[-1]) - int(at[0]) >= len(at):
+        return None
+    return int(at[0]), int(at[-1])
 
 
 def _covered(span: Span, length: int, outputs: int) -> Mask:

@@ -17,7 +17,7 @@ from lineage_arrays.claims import StepWay
 from lineage_arrays.display import CellsDisplay, DisplayedCells, Remark, values_in
 from lineage_arrays.errors import ArrayLineageError
 from lineage_arrays.mappings import AllToAll, Choice, Mapping
-from lineage_arrays.workflow import AnyArray, Edge, Node, Workflow
+from lineage_arrays.workflow import AnyArray, Node, Workflow
 
 Cross: TypeAlias = Callable[[Node, int, Mapping], Mapping]
 """What a trace asks in the place of the mapping to follow: of a node, and the number of an input."""
@@ -70,20 +70,21 @@ class _Remarks:
     def crossing(self, node: Node, operand: int, cells: Cells, cross: Cross) -> Mapping:
         """What some cells at one end of an edge from a node to one of its inputs are traced by. Where there are some the edge is reported."""
         edge = node.inputs[operand]
-        mapping = self._followed(node, edge) if cells else edge.mapping
+        mapping = edge.mapping
+        if cells:
+            if edge.superset:
+                self.superset[f"{node.operator} at {node.call_site}: {edge.superset}"] = None
+            if isinstance(mapping, Choice):
+                mapping = self._followed(node, mapping)
         if node.entire_array and cells.is_whole:
             return AllToAll(mapping.source, mapping.target)
         return cross(node, operand, mapping)
 
-    def _followed(self, node: Node, edge: Edge) -> Mapping:
-        where = f"{node.operator} at {node.call_site}"
-        if edge.superset:
-            self.superset[f"{where}: {edge.superset}"] = None
-        if isinstance(edge.mapping, Choice):
-            if self.choices:
-                return edge.mapping.influence
-            self.chosen[where] = None
-        return edge.mapping
+    def _followed(self, node: Node, choice: Choice) -> Mapping:
+        if self.choices:
+            return choice.influence
+        self.chosen[f"{node.operator} at {node.call_site}"] = None
+        return choice
 
     def entering(self, node: Node) -> None:
         """Records that values without lineage took part in a node: they may be values that left the workflow before, or rows that an action gave."""
@@ -267,19 +268,23 @@ def is_made_from(flow: Workflow, start: Node, target: Node) -> bool:
 
 def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
     """Numbers of the nodes on all paths from one node to another; empty if there is no path."""
-    after = {start.number}
-    for node in flow.nodes[start.number + 1 : target.number + 1]:
-        if any(edge.node.number in after for edge in node.inputs):
-            after.add(node.number)
-    if target.number not in after:
-        return set()
-    return after & _before(flow, target)
+    between = {start.number}
+    for number in sorted(_before(flow, target)):
+        if number > start.number:
+            for edge in flow.nodes[number].inputs:
+                if edge.node.number in between:
+                    between.add(number)
+                    break
+    return between if target.number in between else set()
 
 
 def _before(flow: Workflow, target: Node) -> set[int]:
     """Numbers of a node and of all that it was made from."""
-    before = {target.number}
-    for number in range(target.number, -1, -1):
-        if number in before:
-            before.update(edge.node.number for edge in flow.nodes[number].inputs)
+    before, left = {target.number}, [target.number]
+    while left:
+        for edge in flow.nodes[left.pop()].inputs:
+            number = edge.node.number
+            if number not in before:
+                before.add(number)
+                left.append(number)
     return before

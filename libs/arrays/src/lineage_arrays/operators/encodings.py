@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -23,8 +23,8 @@ from lineage_arrays.operators.regions import Regions
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.text_enum import StrEnum
 
-CellsOf: TypeAlias = Callable[[int, bytes], Cells]
-"""The input cells of an output position with a payload."""
+CellsOf: TypeAlias = Callable[[int, bytes], Any]
+"""The input cells of an output position with a payload, or any index of them."""
 MappingOf: TypeAlias = Callable[[bytes], Mapping | None]
 """The mapping of all output positions that have a payload; None: they are asked one by one."""
 
@@ -169,7 +169,7 @@ class PayloadStore:
         return self._written
 
     def backward(self, cells: Cells) -> Cells:
-        return Cells.union(
+        return Cells.of_any(
             self.source,
             (
                 part
@@ -178,8 +178,8 @@ class PayloadStore:
             ),
         )
 
-    def _of_region(self, region: int, positions: I64) -> Iterator[Cells]:
-        """The input cells of output positions of a region."""
+    def _of_region(self, region: int, positions: I64) -> Iterator[Any]:
+        """The input cells of output positions of a region, or any indices of them."""
         payload = self.payloads[region]
         mapping = self.mapping_of(payload)
         if mapping is not None:
@@ -188,12 +188,15 @@ class PayloadStore:
         for position in positions.tolist():
             yield self.cells_of(position, payload)
 
+    def _cells(self, position: int, payload: bytes) -> Cells:
+        return Cells.of(self.source, self.cells_of(position, payload))
+
     def as_pairs(self) -> PairStore:
         """The same as region pairs: the function of payloads is called for each output cell, and needed no more."""
         pairs = PairStore(self.source, self.target, self.encoding, Orientation.BACKWARD)
         for region, payload in enumerate(self.payloads):
             positions = self._outputs_of(region).tolist()
-            cells = [self.cells_of(position, payload) for position in positions]
+            cells = [self._cells(position, payload) for position in positions]
             if cells and all(one == cells[0] for one in cells):
                 pairs.append(Cells.at(self.target, positions), cells[0])
                 continue
@@ -210,7 +213,7 @@ class PayloadStore:
         count = 0
         for region, payload in enumerate(self.payloads):
             for position in self._outputs_of(region).tolist():
-                incells = self.cells_of(position, payload)
+                incells = self._cells(position, payload)
                 count += 1 + incells.count
                 if count > READ_MAX:
                     return None
@@ -236,7 +239,7 @@ class PayloadStore:
             else:
                 is_reached = np.array(
                     [
-                        bool(cells.has(self.cells_of(position, payload).positions()).any())
+                        bool(cells.has(self._cells(position, payload).positions()).any())
                         for position in positions.tolist()
                     ],
                     np.bool_,

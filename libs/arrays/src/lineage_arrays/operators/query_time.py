@@ -164,9 +164,26 @@ class Crossings:
         if not cells:
             return ask(mapping, direction, cells)
         is_stored = not isinstance(_kept(mapping), Again)
-        way = _Way(self, run, operand, mapping, direction, cells)
         if self.by == "stored" and is_stored:
-            return way.read("requested")
+            begin = self.clock()
+            found = ask(mapping, direction, cells)
+            took_s = self.clock() - begin
+            # Nothing is to be decided: an estimate would take as long as a lookup.
+            self.ways.append(
+                StepWay(
+                    run.name,
+                    operand,
+                    _word(direction),
+                    "stored",
+                    "requested",
+                    None,
+                    None,
+                    took_s,
+                    "",
+                )
+            )
+            return found
+        way = _Way(self, run, operand, mapping, direction, cells)
         if self.by == "rerun" or not is_stored:
             return way.run_again("requested" if is_stored else "nothing else is kept")
         return way.quicker()
@@ -321,10 +338,14 @@ class _Way:
         took_s = self.crossings.clock() - self._begin
         self.crossings.ways.append(
             StepWay(
-                self.run.name, self.operand, "backward" if self.direction is Orientation.BACKWARD else "forward",
+                self.run.name, self.operand, _word(self.direction),
                 by, why, self._read_s, self._rerun_s, took_s, str(self._mode), unproven,
             )
         )  # fmt: skip
+
+
+def _word(direction: Orientation) -> Literal["backward", "forward"]:
+    return "backward" if direction is Orientation.BACKWARD else "forward"
 
 
 def _few(cells: Cells) -> list[int]:

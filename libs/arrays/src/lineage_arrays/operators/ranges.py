@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from lineage_arrays.boxes import union_of_boxes
 from lineage_arrays.cells import I64, Cells, Shape
+from lineage_arrays.few_boxes import Box
 from lineage_arrays.operators.keys import packed_keys
 from lineage_arrays.operators.region_columns import coordinates_of, parts_of
 from lineage_arrays.operators.region_index import BoxIndex
@@ -26,6 +27,9 @@ from lineage_core.contract.runs import spread
 ABSOLUTE = -1
 LOOKED_UP = 16
 """Rows for each cell from which an index of the rows is quicker than a look at each."""
+
+SCANNED = 1 << 10
+"""Rows up to which a look at all of them is quicker than their index."""
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,8 @@ class RangeTable:
         moving = [axis for axis in rows.relative if axis != ABSOLUTE]
         if cells.is_whole and len(set(moving)) == len(moving):
             return union_of_boxes(self.source, *rows.ends())
+        if self._are_scanned(cells) and len(set(moving)) == len(moving):
+            return Cells.union(self.source, map(self._behind, cells.boxes or ()))
         input_cells = Cells.empty(self.source)
         met = (
             self._by_output.met(cells)
@@ -116,8 +122,43 @@ class RangeTable:
                 break
         return input_cells
 
+    def _are_scanned(self, cells: Cells) -> bool:
+        """Whether all rows are compared with the cells as boxes at once."""
+        return cells.boxes is not None and (len(self.rows) <= SCANNED or not self._is_few(cells))
+
+    def _behind(self, box: Box) -> Cells:
+        """The input cells of a box of the output, where no two axes of the input are relative to one of the output: of each row they are a box."""
+        rows = self.rows
+        corners = np.array(box, np.int64).reshape(-1, 2)
+        first, last = (
+            np.maximum(rows.out_low, corners[:, 0]),
+            np.minimum(rows.out_high, corners[:, 1]),
+        )
+        met = np.flatnonzero((first <= last).all(axis=1))
+        low, high = rows.in_low[met], rows.in_high[met]
+        for axis, base in enumerate(rows.relative):
+            if base != ABSOLUTE:
+                low[:, axis] += first[met, base]
+                high[:, axis] += last[met, base]
+        return union_of_boxes(self.source, low, high)
+
+    def _ahead(self, box: Box) -> Cells:
+        """The output cells that any cell of a box of the input goes into: of each row those whose range meets it on each axis."""
+        rows = self.rows
+        met = np.ones(len(rows), np.bool_)
+        low, high = rows.out_low.copy(), rows.out_high.copy()
+        for axis, (base, (first, last)) in enumerate(zip(rows.relative, box, strict=True)):
+            if base == ABSOLUTE:
+                met &= (rows.in_low[:, axis] <= last) & (rows.in_high[:, axis] >= first)
+                continue
+            low[:, base] = np.maximum(low[:, base], first - rows.in_high[:, axis])
+            high[:, base] = np.minimum(high[:, base], last - rows.in_low[:, axis])
+        return union_of_boxes(self.target, low[met], high[met])
+
     def forward(self, cells: Cells) -> Cells:
         rows = self.rows
+        if self._are_scanned(cells):
+            return Cells.union(self.target, map(self._ahead, cells.boxes or ()))
         output_cells = Cells.empty(self.target)
         met = self._by_input.met(cells) if self._is_few(cells) else _met(*rows.ends(), cells)
         for at, where in met:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ ENDLESS = 63
 """The logarithm of a length that no axis has."""
 NARROWER = 2
 """By how much the logarithm of the grid's width is less on the last axis: fewer boxes are compared, and as many ranges are looked up."""
+
+SCANNED = 1 << 10
+"""Regions up to which a look at all of them is quicker than an index."""
 
 
 @dataclass(frozen=True)
@@ -193,16 +197,18 @@ class ByBox(Index):
 
     def __init__(self, regions: Regions) -> None:
         self._regions = regions
-        columns = regions.columns
-        self._boxes = BoxIndex(regions.shape, columns.low, columns.high)
         self._is_box = np.ones(len(regions), np.bool_)
-        self._is_box[columns.others] = False
+        self._is_box[regions.columns.others] = False
+
+    @functools.cached_property
+    def _boxes(self) -> BoxIndex:
+        return BoxIndex(self._regions.shape, self._regions.columns.low, self._regions.columns.high)
 
     def touching(self, cells: Cells) -> I64:
         regions = self._regions
         if cells.is_whole or not cells or not regions.shape:
             return regions.touching(cells)
-        if cells.count >= len(regions):
+        if cells.count >= len(regions) or len(regions) <= SCANNED:
             return regions.touching(cells)
         near = self._boxes.near(cells.coordinates())
         compared = near.pairs

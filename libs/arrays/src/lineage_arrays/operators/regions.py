@@ -195,7 +195,9 @@ class Regions:
         boxed = boxes[columns.lengths[boxes] > 0]
         union = union_of_boxes(self.shape, columns.low[boxed], columns.high[boxed])
         for part in self.in_parts(numbers[is_other]):
-            union = union | Cells.at(self.shape, self.written_out(part)[1])
+            if union.is_whole:
+                break
+            union = union | Cells.within(self.shape, self.written_out(part)[1])
         return union
 
     def as_boxes(self) -> tuple[I64, I64, I64]:
@@ -228,6 +230,9 @@ class Regions:
         near = among[self._near(window, among)]
         is_other, _ = self._among_others(near)
         boxes = near[~is_other]
+        if cells.boxes is not None and len(cells.boxes) == 1:
+            # The window is the cells: a box that meets the one has some of the others.
+            return np.sort(np.concatenate([boxes, *self._read(cells, near[is_other])]))
         if window.cost(len(boxes)) > int(columns.lengths[boxes].sum()):
             return np.concatenate([near[:0], *self._read(cells, near)])
         counts = window.counts(columns.low[boxes], columns.high[boxes])
@@ -237,10 +242,11 @@ class Regions:
         """Which of some regions have any of some cells, part by part: all cells of the regions are looked at."""
         if not len(numbers):
             return
-        mask = cells.mask().reshape(-1)
+        mask = None if cells.boxes is not None else cells.mask().reshape(-1)
         for part in self.in_parts(numbers):
             owner, positions = self.written_out(part)
-            yield part[sorted_unique(owner[mask[positions]])]
+            has_any = cells.has(positions) if mask is None else mask[positions]
+            yield part[sorted_unique(owner[has_any])]
 
     def looked_at(self, cells: Cells, numbers: I64) -> int:
         """How many cells :meth:`touching` looks at, about, of some regions in an array with axes."""

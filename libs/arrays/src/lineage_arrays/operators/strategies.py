@@ -13,6 +13,7 @@ import numpy as np
 
 from lineage_arrays.cells import I64, Cells, Shape
 from lineage_arrays.errors import ModeError
+from lineage_arrays.few_boxes import box_at
 from lineage_arrays.mappings import AllToAll, Choice, Mapping
 from lineage_arrays.operators.deadlines import check_reading
 from lineage_arrays.operators.encodings import (
@@ -120,12 +121,12 @@ class MappingFunctions(ToOperand):
     def _called(self, function: Callable[..., Any], cells: Cells, shape: Shape) -> Cells:
         """What a function of coordinates gives, of a call for each cell."""
 
-        def parts() -> Iterator[Cells]:
+        def parts() -> Iterator[Any]:
             for cell in cells.coordinates().tolist():
                 check_reading()
-                yield Cells.of(shape, function(tuple(cell), self.operand, self.shapes))
+                yield function(tuple(cell), self.operand, self.shapes)
 
-        return Cells.union(shape, parts())
+        return Cells.of_any(shape, parts())
 
     def as_ranges(self, cells_max: int, pairs_max: int) -> RangeTable | None:
         """What the functions say of all cells, as a table that needs them no more.
@@ -170,6 +171,8 @@ class Composite:
 
     def backward(self, cells: Cells) -> Cells:
         by_payload, by_function = cells.split(self.store.written)
+        if not by_payload:
+            return self.functions.backward(by_function)
         return self.store.backward(by_payload) | self.functions.backward(by_function)
 
     def forward(self, cells: Cells) -> Cells:
@@ -199,17 +202,15 @@ class PayloadFunction(ToOperand):
             self.operator, self.operator.mapping_p(payload, self.operand, self.shapes)
         )
 
-    def __call__(self, position: int, payload: bytes) -> Cells:
-        """The cells that an output position with a payload was made from.
+    def __call__(self, position: int, payload: bytes) -> Any:
+        """Any index of the cells that an output position with a payload was made from.
 
         Raises:
             GivenUpError: the time for reading is up.
         """
         check_reading()
-        shape = self.target
-        cell = tuple(int(axis) for axis in np.unravel_index(position, shape)) if shape else ()
-        cells = self.operator.map_p(cell, payload, self.operand, self.shapes)
-        return Cells.of(self.source, cells)
+        cell = tuple([at for at, _ in box_at(self.target, position)])
+        return self.operator.map_p(cell, payload, self.operand, self.shapes)
 
 
 WRITING = (Mode.COMP, Mode.PAY, Mode.FULL)
