@@ -10,7 +10,8 @@ import numpy.typing as npt
 from scipy import ndimage
 
 from benchmarks.arrays.workloads import Question, Workload
-from lineage_arrays.mappings import Mapping, SamePositions
+from lineage_arrays.cells import Cells
+from lineage_arrays.mappings import AllFrom, Boxes, Mapping, SamePositions, Span
 from lineage_arrays.operators import Mode, Operator, OperatorGraph, Regions, Shapes, Step
 
 SHAPE = (512, 2000)
@@ -52,6 +53,12 @@ def around(cell: Sequence[int], shape: Sequence[int]) -> tuple[slice, ...]:
         slice(max(at - RADIUS, 0), min(at + RADIUS + 1, length))
         for at, length in zip(cell, shape, strict=True)
     )
+
+
+def within_radius(operand: int, shapes: Shapes) -> Mapping:
+    """As `around`, of any output cell."""
+    spans = tuple(Span(-RADIUS, RADIUS, axis, 1, 1) for axis in range(len(shapes.output)))
+    return Boxes(shapes.inputs[operand], shapes.output, spans)
 
 
 class CellAlone(Operator):
@@ -98,6 +105,9 @@ class CosmicRays(CellAlone):
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return around(cell, shapes.inputs[operand])
 
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        return within_radius(operand, shapes)
+
 
 class Composite(CellAlone):
     """UDF B: the mean of both exposures; where one has a cosmic ray, the other one's pixel."""
@@ -124,6 +134,12 @@ class Composite(CellAlone):
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return [] if operand == payload[0] else cell
 
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        source, target = shapes.inputs[operand], shapes.output
+        if operand == payload[0]:
+            return Boxes(source, target, (Span(1, 0), Span(1, 0)))
+        return SamePositions(source, target)
+
 
 class WithoutRays(CellAlone):
     """UDF C: where both exposures have a cosmic ray, the median of the pixels within the radius."""
@@ -148,6 +164,11 @@ class WithoutRays(CellAlone):
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return around(cell, shapes.inputs[operand]) if operand == 0 else cell
 
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        if operand == 0:
+            return within_radius(operand, shapes)
+        return SamePositions(shapes.inputs[operand], shapes.output)
+
 
 class Stars(CellAlone):
     """UDF D: in each pixel of a star the light of the star, 0 elsewhere. A star's pixels and those at its border decide what it is."""
@@ -170,6 +191,10 @@ class Stars(CellAlone):
 
     def map_p(self, cell: tuple[int, ...], payload: bytes, operand: int, shapes: Shapes) -> Any:
         return np.unravel_index(np.frombuffer(payload, "<u4"), shapes.inputs[operand])
+
+    def mapping_p(self, payload: bytes, operand: int, shapes: Shapes) -> Mapping:
+        image = shapes.inputs[operand]
+        return AllFrom(image, shapes.output, Cells.at(image, np.frombuffer(payload, "<u4")))
 
 
 def stars_in(image: F64) -> Iterator[tuple[tuple[Any, ...], tuple[Any, ...]]]:
