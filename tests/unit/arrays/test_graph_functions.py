@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
 
-from lineage_arrays import ArrayLineageError, Cells, ModeError, Recording
+from lineage_arrays import ArrayLineageError, Cells, ModeError, Recording, sharing
 from lineage_arrays.mappings import AllToAll, Mapping, SamePositions
 from lineage_arrays.operators import Mode, OperatorGraph, Shapes, Strategy, Version, encodings
 from lineage_arrays.operators.encodings import Encoding, PayloadStore
@@ -84,6 +85,56 @@ def test_functions_of_one_step_do_not_see_what_another_one_writes() -> None:
     np.testing.assert_array_equal(version.array(again), version.array(changed))
     assert version.back(doubled, np.s_[0, 1]).cells["image"].coordinates().tolist() == [[0, 1]]
     assert not version.back(again, np.s_[0]).cells["image"]
+
+
+LAID_OUT: list[Callable[[Any], Any]] = [
+    lambda values: values,
+    lambda values: values.T,
+    lambda values: values[:, ::-1],
+    lambda values: values[1:3, ::2],
+    lambda values: values.T[::-1],
+    lambda values: values.reshape(-1)[3:],
+    lambda values: values[1, 2:3].reshape(()),
+]
+
+
+@pytest.mark.parametrize("laid_out", LAID_OUT)
+def test_arrays_are_lent_without_a_copy_to_those_who_can_not_write_to_them(laid_out: Any) -> None:
+    value = laid_out(IMAGE.copy())
+    lent = sharing.lent(value)
+    np.testing.assert_array_equal(lent, value)
+    assert (type(lent), lent.strides) == (np.ndarray, value.strides)
+    assert np.shares_memory(lent, value)
+    assert sharing.owner(lent) is not sharing.owner(value)
+    with pytest.raises(ValueError, match="WRITEABLE"):
+        lent.flags.writeable = True
+
+
+@pytest.mark.parametrize("dtype", ["U3", "M8[s]", "f4,i2"])
+def test_other_arrays_are_lent_as_copies(dtype: str) -> None:
+    value = np.zeros((2, 3), dtype)
+    lent = sharing.lent(value)
+    np.testing.assert_array_equal(lent, value)
+    assert not np.shares_memory(lent, value)
+
+
+@pytest.mark.parametrize("laid_out", LAID_OUT[:-1])
+def test_functions_write_to_views_that_others_see_and_the_steps_before_stay(laid_out: Any) -> None:
+    def changed(values: Any) -> Any:
+        part = values[1:]
+        values[...] = values + 1
+        return np.concatenate((part.reshape(-1), values.reshape(-1)))
+
+    graph = OperatorGraph()
+    viewed = graph.apply(laid_out, graph.source("image"))
+    first, second = graph.apply(changed, viewed), graph.apply(changed, viewed, name="second")
+    version = graph.run({"image": IMAGE})
+    plain = laid_out(IMAGE) + 1
+    np.testing.assert_array_equal(version.array(viewed), laid_out(IMAGE))
+    for step in (first, second):
+        wanted = np.concatenate((plain[1:].reshape(-1), plain.reshape(-1)))
+        np.testing.assert_array_equal(version.array(step), wanted)
+        assert version.back(step, np.s_[0]).cells["image"] == version.back(viewed, Cells.at(plain.shape, [plain[0].size])).cells["image"]  # fmt: skip
 
 
 @pytest.mark.parametrize("function", [np.asarray, lambda values: 3.0, lambda values: None])

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from lineage_arrays.cells import I64, Cells, Shape
+from lineage_arrays.cells import COMPARED_BOXES, I64, Cells, Shape
 from lineage_core.contract.runs import spread
 
 ENUMERATED = 4
 """Boxes of fewer cells together than one in so many of the array are written out cell by cell."""
-FILLED_BOXES = 64
-"""Boxes that are filled in one by one, at most."""
+FILLED_CELLS = 512
+"""Cells of a box, in the mean, from which on boxes are filled in one by one."""
 COUNTED_MAX = 1 << 22
 """Cells of a box in which cells are counted: 8 bytes each."""
 
@@ -39,7 +39,9 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
     low, high, lengths = low[some], high[some], lengths[some]
     if not len(low) or not size:
         return Cells.empty(shape)
-    if len(low) <= FILLED_BOXES:
+    # A float: a sum of products that would pass 2**63 is only compared.
+    volume = float(np.prod(lengths.astype(np.float64), axis=1).sum())
+    if len(low) <= COMPARED_BOXES or volume >= len(low) * FILLED_CELLS:
         return Cells.in_boxes(
             shape,
             [
@@ -47,8 +49,7 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
                 for ends in zip(low.tolist(), high.tolist(), strict=True)
             ],
         )
-    # A float: a sum of products that would pass 2**63 is only compared.
-    if float(np.prod(lengths.astype(np.float64), axis=1).sum()) * ENUMERATED <= size + 65_536:
+    if volume * ENUMERATED <= size + 65_536:
         return Cells.within(shape, written_out(shape, low, lengths))
     return Cells.masked(_counted(shape, low, high) > 0)
 

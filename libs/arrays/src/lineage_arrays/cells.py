@@ -22,6 +22,7 @@ from lineage_arrays.few_boxes import (
     cells_in,
     mask_of,
     positions_in,
+    run_of,
     whole_box,
 )
 from lineage_core.contract.region import Region
@@ -112,7 +113,8 @@ class Cells:
             return cls.masked(flat.reshape(shape))
         if len(positions) > 1 and not bool((positions[1:] > positions[:-1]).all()):
             positions = sorted_unique(positions)
-        return cls(shape, positions=positions)
+        run = run_of(shape, positions)
+        return cls(shape, positions=positions) if run is None else cls(shape, boxes=(run,))
 
     @classmethod
     def in_boxes(cls, shape: Shape, boxes: Sequence[Box]) -> Cells:
@@ -249,7 +251,7 @@ class Cells:
 
     @property
     def count(self) -> int:
-        if self._count < 0:
+        if self._count < 0 and self._mask is not None:
             self._count = int(np.count_nonzero(self._mask))
         return self._count
 
@@ -347,7 +349,7 @@ class Cells:
         return found
 
     def __bool__(self) -> bool:
-        return self.count > 0
+        return self._count > 0 or self.count > 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Cells):

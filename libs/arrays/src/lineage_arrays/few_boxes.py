@@ -28,6 +28,19 @@ def box_at(shape: tuple[int, ...], position: int) -> Box:
     return tuple(reversed(ends))
 
 
+def run_of(
+    shape: tuple[int, ...], positions: np.ndarray[tuple[int], np.dtype[np.int64]]
+) -> Box | None:
+    """The box of positions in order, each once, that follow each other without a gap; None: they do not, or are no box."""
+    count = len(positions)
+    if not count or int(positions[-1]) - int(positions[0]) + 1 != count:
+        return None
+    # The cells of a box between these corners all lie between them in order: as many as there are positions are these.
+    corners = zip(box_at(shape, int(positions[0])), box_at(shape, int(positions[-1])), strict=True)
+    box = tuple([(low, high) for (low, _), (_, high) in corners])
+    return box if all(low <= high for low, high in box) and cells_in((box,)) == count else None
+
+
 def cells_in(boxes: Sequence[Box]) -> int:
     """How many cells boxes have that do not meet."""
     count = 0
@@ -41,11 +54,12 @@ def cells_in(boxes: Sequence[Box]) -> int:
 
 def apart(boxes: Iterable[Box]) -> tuple[Box, ...] | None:
     """The same cells as a few boxes that do not meet; None: these would be many, or be cut from others."""
-    kept: list[Box] | None = []
+    kept: list[Box] = []
     for box in boxes:
-        kept = _with(kept, box)
-        if kept is None:
+        joined = _with(kept, box)
+        if joined is None:
             return None
+        kept = joined
     return tuple(kept)
 
 

@@ -432,6 +432,8 @@ class Gather:
     def forward(self, cells: Cells) -> Cells:
         if not cells:
             return Cells.empty(self.target)
+        if cells.count == 1:
+            return Cells.within(self.target, np.flatnonzero(self.index == cells.positions()[0] + 1))
         is_traced = np.zeros(cells.size + 1, np.bool_)
         is_traced[1:] = cells.mask().reshape(-1)
         return Cells.masked(is_traced[self.index].reshape(self.target))

@@ -99,10 +99,13 @@ class _Remarks:
                 f"{where} {what}; before, {node.may_hold} gave rows: they may be in it"
             ] = None
 
-    def leaking_into(self, target: Node) -> None:
-        """Records where values that left the workflow may have come back into what an array was made from: as constants, or among an array from outside."""
-        for number in sorted(_before(self.flow, target)):
-            node = self.flow.nodes[number]
+    def leaking_into(self, before: set[int]) -> None:
+        """Records where values that left the workflow may have come back into what an array was made from (by the numbers of its nodes): as constants, or among an array from outside."""
+        nodes = self.flow.nodes
+        for number in sorted(before):
+            node = nodes[number]
+            if not (node.after_leaks or node.may_hold):
+                continue
             self.entering(node)
             if node.name and node.after_leaks:
                 self.incomplete[
@@ -196,25 +199,31 @@ def forward(
     Raises:
         ArrayLineageError: the target was not made from the array.
     """
-    between = _between(flow, start, target)
+    before = _before(flow, target)
+    between = _after(flow, start, before)
     if target.number not in between:
         raise ArrayLineageError(
             f"{target.operator} at {target.call_site} was not made from {start.name or start.operator}"
         )
-    reached = {start.number: cells}
+    reached = {start.number: cells} if cells else {}
     remarks = _Remarks(flow, choices)
-    for number in sorted(between - {start.number}):
+    for number in between[1:]:
         node = flow.nodes[number]
-        target_cells = Cells.empty(node.shape)
+        target_cells: Cells | None = None
         for operand, edge in enumerate(node.inputs):
             edge_cells = reached.get(edge.node.number)
-            if edge_cells:
-                mapping = remarks.crossing(node, operand, edge_cells, cross)
-                if not target_cells.is_whole:
-                    target_cells = target_cells | mapping.forward(edge_cells)
-        reached[number] = target_cells
-    remarks.leaking_into(target)
-    return remarks.trace({target.name or target.operator: reached[target.number]})
+            if edge_cells is None:
+                continue
+            mapping = remarks.crossing(node, operand, edge_cells, cross)
+            if target_cells is None:
+                target_cells = mapping.forward(edge_cells)
+            elif not target_cells.is_whole:
+                target_cells = target_cells | mapping.forward(edge_cells)
+        if target_cells:
+            reached[number] = target_cells
+    remarks.leaking_into(before)
+    found = reached.get(target.number) or Cells.empty(target.shape)
+    return remarks.trace({target.name or target.operator: found})
 
 
 def across(
@@ -244,7 +253,7 @@ def across(
     remarks = _Remarks(flow, choices)
     mapping = remarks.crossing(node, operand, cells, cross)
     if not back:
-        remarks.leaking_into(node)
+        remarks.leaking_into(_before(flow, node))
         return remarks.trace({node.operator: mapping.forward(cells)})
     source, reached = node.inputs[operand].node, mapping.backward(cells)
     if cells:
@@ -257,25 +266,27 @@ def across(
 def unreached(flow: Workflow, target: Node, choices: bool) -> CellTrace:
     """The trace forward to an array that was not made from another one: no cells, but for values that left and came back."""
     remarks = _Remarks(flow, choices)
-    remarks.leaking_into(target)
+    remarks.leaking_into(_before(flow, target))
     return remarks.trace({target.name or target.operator: Cells.empty(target.shape)})
 
 
 def is_made_from(flow: Workflow, start: Node, target: Node) -> bool:
     """Whether an array was made from another one, or is it."""
-    return target.number in _between(flow, start, target)
+    return start.number in _before(flow, target)
 
 
-def _between(flow: Workflow, start: Node, target: Node) -> set[int]:
-    """Numbers of the nodes on all paths from one node to another; empty if there is no path."""
-    between = {start.number}
-    for number in sorted(_before(flow, target)):
+def _after(flow: Workflow, start: Node, before: set[int]) -> list[int]:
+    """Of the numbers of nodes those of one of them and of all that are made from it, in order; none where it is not among them."""
+    if start.number not in before:
+        return []
+    after = {start.number}
+    for number in sorted(before):
         if number > start.number:
             for edge in flow.nodes[number].inputs:
-                if edge.node.number in between:
-                    between.add(number)
+                if edge.node.number in after:
+                    after.add(number)
                     break
-    return between if target.number in between else set()
+    return sorted(after)
 
 
 def _before(flow: Workflow, target: Node) -> set[int]:

@@ -67,6 +67,30 @@ def join(operand: Operand) -> None:
         memory.members[id(operand)] = weakref.ref(operand)
 
 
+class _Lent:
+    """Memory of an array as NumPy takes it from other objects: read-only. Arrays over it have an owner of their own."""
+
+    __slots__ = ("__array_interface__", "_lender")
+
+    def __init__(self, lender: AnyArray) -> None:
+        self._lender = lender
+        """Keeps the memory."""
+        interface = lender.__array_interface__
+        self.__array_interface__ = {**interface, "data": (interface["data"][0], True)}
+
+
+def lent(value: AnyArray) -> AnyArray:
+    """The values of an array that nobody writes to, for others who do not share it: their writes leave it as it is, and its own do not show there.
+
+    Returns:
+        A read-only array that lies as this one does: over the same memory, where that is of numbers and in one piece, else a copy.
+    """
+    root = owner(value)
+    if not (value.size and root.flags.forc and root.dtype == value.dtype and value.dtype.kind in "biufc"):  # fmt: skip
+        return value.copy(order="K")
+    return _viewer(root, np.asarray(_Lent(root)))(value)
+
+
 def _memory_of(value: AnyArray) -> _Memory:
     root = owner(value)
     key = id(root)

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from lineage_arrays import sharing
 from lineage_arrays.cells import Cells
 from lineage_arrays.constants import attributes, rows_in
 from lineage_arrays.errors import ArrayLineageError, ModeError
@@ -217,9 +218,9 @@ def _applied(
 
 
 def _traced(flow: Workflow, operand: Operand) -> TracedArray:
-    """A copy of an operand for plain NumPy code, which may write to it: the step's array stays, and functions of other steps have copies of their own."""
+    """An operand for plain NumPy code, which may write to it: the step's array stays, and functions of other steps do not see what one writes."""
     same = Input(operand, SamePositions(operand.current.shape, operand.current.shape))
-    return TracedArray(flow, operand.current.copy(order="K"), "operand", [same])
+    return TracedArray(flow, sharing.lent(operand.current), "operand", [same])
 
 
 def default_of(operator: Operator) -> tuple[Strategy, ...]:

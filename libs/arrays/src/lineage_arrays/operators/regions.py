@@ -29,6 +29,9 @@ from lineage_arrays.operators.region_columns import (
 from lineage_core.codec.number_columns import pack_numbers
 from lineage_core.contract.runs import sorted_unique, spread
 
+LOOKED_UP = 16
+"""One of so many cells of an array, from which on its cells are looked up by a mask."""
+
 
 class Regions:
     """Sets of cells of one array, numbered from 0 in the order in which they were added."""
@@ -231,8 +234,11 @@ class Regions:
         is_other, _ = self._among_others(near)
         boxes = near[~is_other]
         if cells.boxes is not None and len(cells.boxes) == 1:
-            # The window is the cells: a box that meets the one has some of the others.
-            return np.sort(np.concatenate([boxes, *self._read(cells, near[is_other])]))
+            # The window is the cells: a box that meets it has some of them, and so has any region that lies in it.
+            others = near[is_other]
+            inside = self._inside(window, others)
+            touched = [boxes, others[inside], *self._read(cells, others[~inside])]
+            return np.sort(np.concatenate(touched))
         if window.cost(len(boxes)) > int(columns.lengths[boxes].sum()):
             return np.concatenate([near[:0], *self._read(cells, near)])
         counts = window.counts(columns.low[boxes], columns.high[boxes])
@@ -242,7 +248,9 @@ class Regions:
         """Which of some regions have any of some cells, part by part: all cells of the regions are looked at."""
         if not len(numbers):
             return
-        mask = None if cells.boxes is not None else cells.mask().reshape(-1)
+        # A mask is made of all cells of the array, few positions are looked up.
+        are_few = int(self.columns.lengths[numbers].sum()) * LOOKED_UP < cells.size
+        mask = None if are_few or cells.boxes is not None else cells.mask().reshape(-1)
         for part in self.in_parts(numbers):
             owner, positions = self.written_out(part)
             has_any = cells.has(positions) if mask is None else mask[positions]
@@ -265,6 +273,11 @@ class Regions:
         for axis, (first, last) in enumerate(zip(window.low, window.high, strict=True)):
             meets &= (low[:, axis] <= last) & (high[:, axis] >= first)
         return meets
+
+    def _inside(self, window: Window, among: I64) -> npt.NDArray[np.bool_]:
+        """Which of some regions lie in the box around some cells."""
+        low, high = self.columns.low[among], self.columns.high[among]
+        return ((low >= window.low) & (high <= window.high)).all(axis=1)
 
     def packed(self) -> list[bytes]:
         """All regions as bytes: corners and sizes of boxes; of others the gaps between their cells, too."""
