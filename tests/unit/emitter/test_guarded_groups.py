@@ -70,7 +70,9 @@ def test_tables_of_arrow() -> None:
     day = pa.scalar(datetime.date(2024, 2, 29))
     left = of_group((day,), pa.table({"n": ["1", "x"]}))
     assert (left.num_rows, left.num_columns) == (0, 0)
-    assert of_group((pa.scalar(None, pa.date32()),), pa.table({"n": ["1"]})).to_pydict() == {"n": [1]}
+    assert of_group((pa.scalar(None, pa.date32()),), pa.table({"n": ["1"]})).to_pydict() == {
+        "n": [1]
+    }
     assert [(report["arguments"], report["records"]) for report in reports] == [
         (("2024-02-29",), 2)
     ]
