@@ -82,6 +82,11 @@ def check_free(spark: SparkSession, folder: str) -> None:
     Raises:
         FramesError: it is there, or its file system can't be reached.
     """
+    _free_place(spark, folder)
+
+
+def _free_place(spark: SparkSession, folder: str) -> tuple[Any, Any]:
+    """As `_file_system`, of a folder that is not there; raises as `check_free`."""
     try:
         files, path = _file_system(spark, folder)
         is_there = files.exists(path)
@@ -89,6 +94,7 @@ def check_free(spark: SparkSession, folder: str) -> None:
         raise FramesError(f"can't write to {folder}: {spark_reason(error)}") from error
     if is_there:
         raise FramesError(f"{folder} is there already; name a folder that is not")
+    return files, path
 
 
 def _file_system(spark: SparkSession, place: str) -> tuple[Any, Any]:
@@ -126,12 +132,17 @@ def write_small_table(spark: SparkSession, rows: pa.Table, folder: str) -> None:
     Raises:
         FramesError: the folder can't be written, or is there by now.
     """
-    check_free(spark, folder)
     sink = pa.BufferOutputStream()
     pq.write_table(rows, sink, compression="snappy")
     name = f"part-00000-{uuid.uuid4()}.snappy.parquet"
-    _write_file(spark, f"{folder}/{name}", sink.getvalue().to_pybytes())
-    _write_file(spark, f"{folder}/{WHOLE}", b"")
+    files, place = _free_place(spark, folder)
+    jvm: Any = spark._jvm
+    path_of = jvm.org.apache.hadoop.fs.Path
+    try:
+        _write_file(files, path_of(place, name), sink.getvalue().to_pybytes())
+        _write_file(files, path_of(place, WHOLE), b"")
+    except SPARK_ERRORS as error:
+        raise FramesError(f"can't write to {folder}: {spark_reason(error)}") from error
 
 
 def check_written(rows: DataFrame, folder: str, count: int) -> None:
@@ -167,17 +178,17 @@ def write_text(spark: SparkSession, place: str, text: str) -> None:
     Raises:
         FramesError: it can't be written.
     """
-    _write_file(spark, place, text.encode())
-
-
-def _write_file(spark: SparkSession, place: str, content: bytes) -> None:
     try:
-        files, path = _file_system(spark, place)
-        stream = files.create(path, False)
-        try:
-            for at in range(0, len(content), SENT_BYTES):
-                stream.write(bytearray(content[at : at + SENT_BYTES]))
-        finally:
-            stream.close()
+        _write_file(*_file_system(spark, place), text.encode())
     except SPARK_ERRORS as error:
         raise FramesError(f"can't write {place}: {spark_reason(error)}") from error
+
+
+def _write_file(files: Any, path: Any, content: bytes) -> None:
+    """Write a file that is not there: ``files``, ``path``: of `_file_system`."""
+    stream = files.create(path, False)
+    try:
+        for at in range(0, len(content), SENT_BYTES):
+            stream.write(bytearray(content[at : at + SENT_BYTES]))
+    finally:
+        stream.close()

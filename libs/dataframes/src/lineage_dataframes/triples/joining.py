@@ -57,7 +57,7 @@ def small(frame: DataFrame, count: int) -> DataFrame:
 def reached_by_joins(
     spark: SparkSession, edges: DataFrame, start: Numbers, near: str, far: str
 ) -> Reached:
-    """Triples on the way from some items, by a join for each step: one job, for as long as the driver holds what was reached.
+    """Triples on the way from some items, by a join for each step: two jobs, for as long as the driver holds what was reached.
 
     Args:
         spark: of `session_for`.
