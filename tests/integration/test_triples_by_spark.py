@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from lineage.main import app
+from lineage_core.tracing.budget import TooMuchError
 from lineage_dataframes.errors import FramesError, NoSparkError
 from lineage_dataframes.sandbox.names import SANDBOX
 from lineage_dataframes.sandbox.starting import check_unconfined
@@ -126,6 +127,12 @@ def _joined(session: SparkSession, store: TripleStore) -> SparkTrace:
     return trace_to_table(
         session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True, driver_triples=0
     )
+
+
+def test_a_question_is_bounded(session: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tracing, "MOST_ASKED", 0)
+    with pytest.raises(TooMuchError, match="has 1 items, more than 0: trace some of them"):
+        _joined(session, TripleStore(f"lake:{Path.cwd()}/lake"))
 
 
 def test_a_file_that_is_gone_is_an_error_whatever_the_session_ignores(
