@@ -169,7 +169,7 @@ def test_where_no_group_is_set_aside_one_that_fails_ends_the_job(
         "a zero": lambda: grouped("f")(read),
         "a time": lambda: grouped("at")(timed),
         "a limit below": lambda: grouped("i")(read.limit(2)),
-        "a limit above": lambda: grouped("i")(read).limit(1),
+        "a limit above": lambda: grouped("i")(read).limit(3),
         "groups of two": lambda: read.groupBy("k").cogroup(read.groupBy("k")).applyInPandas(of_both, GIVES),
         "partitions": lambda: read.mapInPandas(functions["of_parts"], GIVES),
     }  # fmt: skip

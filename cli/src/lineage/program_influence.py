@@ -131,7 +131,8 @@ class ProgramInfluence:
         listed = self.ranked()
         for row, rank, tied in listed[:limit]:
             shared = f" ({tied:,} tied)" if tied > 1 else ""
-            echo(f"{rank}.{shared}  {row.in_words}  without {row.place}: {row.text}")
+            place = f"{row.place}: {row.text}" if row.text else row.place
+            echo(f"{rank}.{shared}  {row.in_words}  without {place}")
         if len(listed) > limit:
             echo(f"... and {len(listed) - limit:,} more (--limit N lists more)", dim=True)
         if len(self.rows) < self.witnesses:
