@@ -1204,6 +1204,7 @@ def sift(  # noqa: PLR0913, PLR0917 - an argument is an option
     NumberFormatException.
 
     Only rows that the failing row is made from, or that the task died on, are searched; where the program does not fail on these alone, all rows.
+    Of several rows of an output that fail, the one that shares input rows with most others is searched, and what they share is tried first.
     Stopped (also by Ctrl-C), it prints the best so far, with exit code 1.
     """
     if bool(test) == bool(fails_with):
