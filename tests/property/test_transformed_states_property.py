@@ -17,7 +17,7 @@ from tests.support.versions import not_before_41
 
 pytestmark = [pytest.mark.long, not_before_41("transformWithState of rows")]
 
-KEYED = ("keyed", "pandas", "filtered", "timed", "changed")
+KEYED = ("keyed", "pandas", "timed", "changed")
 """Those whose function declares in which column its key is."""
 WHOLE = ("plain", "started")
 SEVERAL = ("above",)
@@ -142,7 +142,6 @@ MADE = {
     "plain": lambda: made(Collect(), of_rows(key=None)),
     "keyed": lambda: made(Collect(), of_rows()),
     "pandas": lambda: read().groupBy("key").transformWithStateInPandas(CollectFrames(), of_rows(), "append", "None"),
-    "filtered": lambda: made(Collect(), of_rows()).where("n > 1"),
     "timed": lambda: made(Timed(), of_rows(), times="eventTime"),
     "changed": lambda: made(Collect(), of_rows(), mode="update"),
     "started": started,
