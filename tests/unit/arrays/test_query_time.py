@@ -110,7 +110,8 @@ def test_payloads_that_all_would_be_opened_give_way_to_region_pairs_of_another_r
     assert kept.cells == trace.cells
     assert (kept.exact, kept.complete) == (True, True)
     assert operator.opened > 1000
-    assert [one.by for one in kept.ways] == ["stored"]
+    assert [(one.by, one.read_s, one.rerun_s) for one in kept.ways] == [("stored", None, None)]
+    assert "estimated" not in str(kept.ways[0])
     assert "run again" not in kept._text()
 
 

@@ -277,7 +277,7 @@ class Regions:
     def _inside(self, window: Window, among: I64) -> npt.NDArray[np.bool_]:
         """Which of some regions lie in the box around some cells."""
         low, high = self.columns.low[among], self.columns.high[among]
-        return ((low >= window.low) & (high <= window.high)).all(axis=1)
+        return np.logical_and.reduce((low >= window.low) & (high <= window.high), axis=1)
 
     def packed(self) -> list[bytes]:
         """All regions as bytes: corners and sizes of boxes; of others the gaps between their cells, too."""
