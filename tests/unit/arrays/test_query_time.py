@@ -98,6 +98,8 @@ def test_payloads_that_all_would_be_opened_give_way_to_region_pairs_of_another_r
     (way,) = trace.ways
     assert (way.step, way.operand, way.direction, way.by, way.mode) == ("step", 0, "forward", "rerun", "full")  # fmt: skip
     assert way.why == "reading would take longer"
+    assert way.read_s is not None
+    assert way.rerun_s is not None
     assert way.read_s > way.rerun_s
     assert "run again: step (forward, operand 0): reading would take longer" in trace._text()
     # What it wrote is there for the next question; and backward the payload of a cell is read.
@@ -270,6 +272,8 @@ def test_what_another_run_writes_is_estimated_by_what_is_kept(back: bool) -> Non
     (way,) = trace.ways
     assert (way.by, way.why, way.mode) == ("rerun", "reading would take longer", "full")
     # The paper's bound, by the estimates: a reading would have ended at twice that.
+    assert way.read_s is not None
+    assert way.rerun_s is not None
     assert way.rerun_s < 0.005 < way.read_s
 
 

@@ -277,7 +277,10 @@ class Regions:
     def _inside(self, window: Window, among: I64) -> npt.NDArray[np.bool_]:
         """Which of some regions lie in the box around some cells."""
         low, high = self.columns.low[among], self.columns.high[among]
-        return np.logical_and.reduce((low >= window.low) & (high <= window.high), axis=1)
+        inside = np.ones(len(among), np.bool_)
+        for axis, (first, last) in enumerate(zip(window.low, window.high, strict=True)):
+            inside &= (low[:, axis] >= first) & (high[:, axis] <= last)
+        return inside
 
     def packed(self) -> list[bytes]:
         """All regions as bytes: corners and sizes of boxes; of others the gaps between their cells, too."""
