@@ -39,17 +39,21 @@ def until(records: Iterable[Any]) -> Iterable[Any]:
             yield "last"
             break
         yield 60 // record
-    else:
-        yield_nothing = 1
-        yield_nothing += 1
 
 
-def broken_behind(records: Iterable[Any]) -> Iterable[Any]:
+def until_end(records: Iterable[Any]) -> Iterable[Any]:
+    """Gives what it changed before."""
     for record in records:
         if record == 5:
             return
-        yield 60 // record
-    raise ValueError("behind the loop")
+        row: dict[str, Any] = {}
+        for n in range(3):
+            row[str(n)] = 60 // (record - n)
+        size = 0
+        yield row
+        size += 1
+        yield size
+    return
 
 
 def broken_ahead(records: Iterable[Any]) -> Iterable[Any]:
@@ -77,7 +81,7 @@ def filtered(records: Iterable[Any]) -> Iterable[Any]:
 FUNCTIONS: list[OverPartition] = [
     spread,
     until,
-    broken_behind,
+    until_end,
     broken_ahead,
     nested,
     mapped,
@@ -144,6 +148,122 @@ def test_the_functions_are_proved() -> None:
     for function in FUNCTIONS:
         proof = from_record_read_last(function)
         assert proof.holds, (function, proof)
+        assert not proof.not_apart, (function, proof)
+
+
+def broken_behind(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        if record == 5:
+            return
+        yield 60 // record
+    raise ValueError("behind the loop")
+
+
+def of_some(records: Iterable[Any]) -> Iterable[Any]:
+    record = None
+    for record in records:
+        yield 60 // record
+    if record is None:
+        raise ValueError("no records")
+
+
+def of_the_last(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        if record == 5:
+            break
+        yield 60 // record
+    else:
+        if record > 1:
+            raise ValueError("the last one")
+
+
+def of_some_partitions(index: int, records: Iterable[Any]) -> Iterable[Any]:
+    if index == 0:
+        return
+    for record in records:
+        yield 60 // record
+
+
+def changing(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        row = {}
+        row["a"] = 60 // record
+        yield row
+        row["b"] = 1
+        yield row
+
+
+def changing_in_a_loop(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        parts: list[Any] = []
+        for _ in range(3):
+            parts.append(record)
+            yield parts
+
+
+def changing_behind_a_failure(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        parts = [record]
+        try:
+            yield parts
+            yield 60 // record
+        except ZeroDivisionError:
+            parts += [0]
+
+
+def changing_between(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        row: dict[str, Any] = {}
+        yield from (row for name in "ab" if row.update({name: record}) is None)
+
+
+def grown(record: Any) -> Iterable[Any]:
+    parts = [record]
+    while len(parts) < 3:
+        yield parts
+        parts *= 2
+
+
+def changing_in_a_helper(records: Iterable[Any]) -> Iterable[Any]:
+    return (part for record in records for part in grown(record))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [
+        (broken_behind, "behind the loop"),
+        (of_some, "behind the loop"),
+        (of_the_last, "behind the loop"),
+        (of_some_partitions, "before it reads"),
+        (changing, "row['b'] may change"),
+        (changing_in_a_loop, "parts.append(record) may change"),
+        (changing_behind_a_failure, "parts += [0] may change"),
+        (changing_between, "row.update({name: record}) may change"),
+        (changing_in_a_helper, "parts *= 2 may change"),
+    ],
+)
+def test_functions_that_do_something_else_on_each_record_by_itself(
+    function: Any, reason: str
+) -> None:
+    proof = from_record_read_last(function, int(function is of_some_partitions))
+    assert proof.holds, proof
+    assert reason in proof.not_apart
+
+
+SEEN: list[Any] = []
+
+
+def keeping_behind(records: Iterable[Any]) -> Iterable[Any]:
+    for record in records:
+        if record == 5:
+            break
+        yield record, len(SEEN)
+    else:
+        SEEN.append(1)
+
+
+def test_what_runs_when_the_loop_ends_is_looked_into() -> None:
+    assert "SEEN.append" in from_record_read_last(keeping_behind).reason
 
 
 @given(function=st.sampled_from(FUNCTIONS), records=st.lists(st.integers(-1, 8), max_size=12))
@@ -190,6 +310,18 @@ def test_from_a_record_on_that_the_proof_is_not_of_all_are_read_as_without_quara
     assert (outputs, set_aside) == ([1, 60, -1], [0])
     plain = guarded(spread, [decimal.Decimal(0), 1])
     assert plain[0] == [1, 60, -1]
+
+
+def test_a_record_that_a_repair_changed_is_looked_at_again() -> None:
+    def first(records: Iterable[Any]) -> Iterable[Any]:
+        for record in records:
+            yield 60 // record[0]
+
+    def repaired(record: Any, problem: Exception) -> Any:
+        record[0] = Own()
+        return record
+
+    assert guarded(first, [[0], [3]], repaired)[:3] == ([20], "", [0])
 
 
 def test_a_function_that_is_proved_no_more_sets_nothing_aside() -> None:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 import pytest
 from pyspark import cloudpickle
 
-from lineage_emitter.driver.partition_rule import exact, one_record_rule
+from lineage_emitter.driver.partition_rule import exact, one_record_rule, still_holds
 from lineage_emitter.worker.operators import OneRecord, OpaqueFunction
 
 pytestmark = pytest.mark.unit
@@ -37,14 +37,16 @@ def declared(index: int, lines: Iterable[str]) -> Iterator[str]:
         yield helper(line)
 
 
-def runs(function: Callable[[int, Iterable[str]], Iterator[str]]) -> OneRecord:
+def runs(
+    function: Callable[[int, Iterable[str]], Iterator[str]], *, apart: bool = False
+) -> OneRecord:
     """As an operator runs it."""
     rule = one_record_rule(function)
     assert rule.holds, rule.reason
     return OneRecord(
         function,
         is_declared=rule.is_declared,
-        still_holds=lambda written: one_record_rule(written).holds,
+        still_holds=functools.partial(still_holds, apart=apart),
     )
 
 
@@ -61,6 +63,32 @@ def test_a_helper_that_was_defined_anew_is_looked_into(monkeypatch: pytest.Monke
     operator = runs(parts)
     monkeypatch.setattr(sys.modules[__name__], "helper", keeping)
     assert isinstance(sent(operator), OpaqueFunction)
+
+
+def words(line: str) -> list[str]:
+    return line.split()
+
+
+def growing(line: str) -> Iterator[str]:
+    row: list[str] = []
+    for word in line.split():
+        yield word
+        row.append(word)
+
+
+def all_words(index: int, lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield from words(line)
+
+
+def test_a_helper_is_looked_into_for_what_its_function_is_called_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    apart, together = runs(all_words, apart=True), runs(all_words)
+    assert isinstance(sent(apart), OneRecord)
+    monkeypatch.setattr(sys.modules[__name__], "words", growing)
+    assert isinstance(sent(apart), OpaqueFunction)
+    assert isinstance(sent(together), OneRecord)
 
 
 def test_what_is_declared_stays_so(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -16,6 +16,7 @@ from typing import Final, TypeGuard
 
 from lineage_emitter.code.assigned import Turn, assigned_in, used_in
 from lineage_emitter.code.expressions import NotProvenError
+from lineage_emitter.code.gathered import check_gathered, yields
 from lineage_emitter.code.source import FunctionNode, syntax_of
 from lineage_emitter.code.statements import Statements, begin, check_defaults
 from lineage_emitter.code.values import Kind
@@ -26,10 +27,14 @@ _REASON_CHARS_MAX: Final = 200
 
 @dataclass(frozen=True, slots=True)
 class Proof:
-    """Whether each output is made from the record read last, and where not, why (with the line)."""
+    """Whether each output is made from the record read last, and where not, why (with the line).
+
+    ``not_apart``: why, called on each record by itself, it may do something else than on all of a partition; empty: it does the same.
+    """
 
     holds: bool
     reason: str = ""
+    not_apart: str = ""
 
 
 def from_record_read_last(function: object, index: int = 0) -> Proof:
@@ -47,13 +52,22 @@ def from_record_read_last(function: object, index: int = 0) -> Proof:
     node = syntax_of(function)
     if node is None:
         return Proof(False, "its source was not found, or has changed")
+    partition = _Partition(function, node, index)
     try:
-        _Partition(function, node, index).check()
+        partition.check()
     except (NotProvenError, RecursionError) as problem:
-        line = getattr(problem, "line", 0)
-        at = f"line {line}: " if line else ""
-        return Proof(False, f"{at}{problem}"[:_REASON_CHARS_MAX])
+        return Proof(False, _in_words(problem))
+    try:
+        partition.check_apart()
+    except (NotProvenError, RecursionError) as problem:
+        return Proof(True, not_apart=_in_words(problem))
     return Proof(True)
+
+
+def _in_words(problem: NotProvenError | RecursionError) -> str:
+    line = getattr(problem, "line", 0)
+    at = f"line {line}: " if line else ""
+    return f"{at}{problem}"[:_REASON_CHARS_MAX]
 
 
 class _Partition:
@@ -81,10 +95,28 @@ class _Partition:
         if isinstance(loop, ast.For):
             self._loop(loop)
             self._check_after_loop(after)
-        elif isinstance(loop, ast.Return) and loop.value is not None and not _yields(body):
+        elif isinstance(loop, ast.Return) and loop.value is not None and not yields(body):
             self._lazy(loop.value)
         else:
             raise NotProvenError(loop, "the records are not read in a loop")
+
+    def check_apart(self) -> None:
+        """Refuse a function, which :meth:`check` did not, that may do something else where it gets each record by itself, and its outputs are gathered."""
+        body = self._body()
+        at = next(n for n, part in enumerate(body) if self._uses_records(part))
+        for part in (part for statement in body[:at] for part in ast.walk(statement)):
+            if isinstance(part, ast.Return):
+                raise NotProvenError(part, "it may end before it reads a record")
+        loop = body[at]
+        if isinstance(loop, ast.For):
+            for statement in (*loop.orelse, *body[at + 1 :]):
+                if not _does_nothing(statement):
+                    raise NotProvenError(statement, "what stands behind the loop runs once")
+            check_gathered(loop.body)
+        for function in self.checks.proven:
+            node = syntax_of(function)
+            if isinstance(node, ast.FunctionDef):
+                check_gathered(node.body)
 
     def _parameters(self) -> None:
         arguments = self.node.args
@@ -115,7 +147,7 @@ class _Partition:
 
     def _before(self, body: list[ast.stmt]) -> None:
         """What is made before the loop lives through it: constants, and containers of constants."""
-        if _yields(body):
+        if yields(body):
             raise NotProvenError(body[0], "outputs before the first record are not looked into")
         containers: set[str] = set()
         for statement in body:
@@ -147,7 +179,7 @@ class _Partition:
     def _loop(self, loop: ast.For) -> None:
         if not self._is_records(loop.iter):
             raise NotProvenError(loop, f"{self.records} is read by something else than the loop")
-        if _yields(loop.orelse):
+        if yields(loop.orelse):
             raise NotProvenError(loop, "outputs behind the last record are not looked into")
         watched = assigned_in([loop.target, *loop.body])
         for name in watched:
@@ -156,9 +188,10 @@ class _Partition:
         turn.after(loop.body, assigned_in([loop.target]))
         self.checks.bind(loop.target, Kind.RECORD)
         self.checks.until_stable(loop.body)
+        self.checks.block(loop.orelse)
 
     def _check_after_loop(self, body: list[ast.stmt]) -> None:
-        if _yields(body):
+        if yields(body):
             raise NotProvenError(body[0], "outputs behind the last record are not looked into")
         if not _is_generator(self.function):
             raise NotProvenError(self.node, "it gives no outputs one by one")
@@ -194,10 +227,10 @@ def _is_generator(function: FunctionType) -> bool:
     return bool(function.__code__.co_flags & 0x20)
 
 
-def _yields(body: list[ast.stmt]) -> bool:
-    return any(
-        isinstance(node, ast.Yield | ast.YieldFrom) for part in body for node in ast.walk(part)
-    )
+def _does_nothing(statement: ast.stmt) -> bool:
+    if isinstance(statement, ast.Return | ast.Expr):
+        return statement.value is None or isinstance(statement.value, ast.Constant)
+    return isinstance(statement, ast.Pass)
 
 
 def _is_name(node: ast.expr) -> TypeGuard[ast.Name]:

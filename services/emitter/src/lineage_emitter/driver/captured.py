@@ -8,6 +8,7 @@ more than this. :mod:`lineage_emitter.driver.rdd` puts it all together.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pyspark import RDD
@@ -16,7 +17,7 @@ from pyspark.serializers import NoOpSerializer
 from lineage_emitter import scope
 from lineage_emitter.driver.fitness import can_run_captured, uncaptured
 from lineage_emitter.driver.java_records import JavaRecords, is_own_caller, record_end_of_lineage
-from lineage_emitter.driver.partition_rule import one_record_rule, stream_operator
+from lineage_emitter.driver.partition_rule import one_record_rule, still_holds, stream_operator
 from lineage_emitter.program.recipes import RddRecipe, SourceRecipe
 from lineage_emitter.pyspark_parts import PipelinedRDD, is_rdd_api
 from lineage_emitter.worker.inband_addresses import AddressedSerializer
@@ -151,18 +152,15 @@ class CapturedRDD(RDD[Any]):
             node = self.session.nodes.register(
                 "operator", "mapPartitions", [self.node], description=rule.reason
             )
-            operator = OneRecord(
-                function,
-                is_declared=rule.is_declared,
-                still_holds=lambda written: one_record_rule(written).holds,
-            )
-            step = self.session.quarantine.around(operator, node, rule.reason)
+            operator = OneRecord(function, is_declared=rule.is_declared)
+            step = self.session.quarantine.around(operator, node, rule.not_apart)
+            operator.still_holds = partial(still_holds, apart=step is not operator)
             return self.pipe_function(node.detail.wrap_step(step), preserves, node)
         reason = f"{PREFIX_REASON} ({rule.reason})"
         node = self.session.nodes.register(
             "operator", "mapPartitions", [self.node], exact=False, reason=reason
         )
-        step = self.session.quarantine.around(OpaqueFunction(function), node, rule.reason)
+        step = self.session.quarantine.around(OpaqueFunction(function), node, rule.not_apart)
         return self.pipe_function(node.detail.wrap_step(step), preserves, node)
 
     # -- what PySpark asks of an RDD -------------------------------------------------------------

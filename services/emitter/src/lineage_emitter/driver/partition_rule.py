@@ -29,11 +29,15 @@ _OF_STREAMS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class PartitionRule:
-    """``holds``: each output is made from the record read last. ``reason``: how that is known, or why not."""
+    """``holds``: each output is made from the record read last. ``reason``: how that is known, or why not.
+
+    ``not_apart``: why the function may do something else where it is called on each record by itself; empty: it does the same.
+    """
 
     holds: bool
     reason: str
     is_declared: bool = False
+    not_apart: str = ""
 
 
 def exact(function: Function) -> Function:
@@ -70,9 +74,20 @@ def one_record_rule(function: Callable[[int, Any], Any]) -> PartitionRule:
     """The rule for what ``mapPartitionsWithIndex`` is given, by the user or by ``mapPartitions``."""
     user_function, index = _user_function(function)
     if getattr(user_function, _MARK, None) in (_mark_of(user_function), type(user_function)):
-        return PartitionRule(True, DECLARED, is_declared=True)
+        return PartitionRule(True, DECLARED, is_declared=True, not_apart=DECLARED)
     proof = from_record_read_last(user_function, index)
-    return PartitionRule(proof.holds, PROVED if proof.holds else proof.reason)
+    if not proof.holds:
+        return PartitionRule(False, proof.reason, not_apart=proof.reason)
+    return PartitionRule(True, PROVED, not_apart=proof.not_apart)
+
+
+def still_holds(function: Callable[[int, Any], Any], *, apart: bool) -> bool:
+    """Whether the rule holds when an action sends a function to the workers: what its names stand for may be others by then.
+
+    ``apart``: the function is called on each record by itself there.
+    """
+    rule = one_record_rule(function)
+    return rule.holds and not (apart and rule.not_apart)
 
 
 def stream_operator(function: object) -> str:

@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 OVER_PARTITIONS = {"mapPartitions", "mapPartitionsWithIndex"}
 NONE_SET_ASIDE = (
-    "a record on which the function of %s fails ends the job: it may keep something from record to record (%s), so LINEAGE_QUARANTINE sets none aside there. "
+    "a record on which the function of %s fails ends the job: it is not known to do the same where it is called on each record by itself (%s), so LINEAGE_QUARANTINE sets none aside there. "
     "Call what may fail by map or flatMap, or find the record by lineage sift"
 )
 
@@ -55,10 +55,10 @@ class Quarantined:
         """Of operators that have no sink yet."""
         self._lock = threading.Lock()
 
-    def around(self, function: Any, node: Node, rule: str = "") -> Any:
+    def around(self, function: Any, node: Node, not_apart: str = "") -> Any:
         """A function of ``node`` as it goes into a chain: with the right to set records aside, if it may have that.
 
-        ``rule``: for the lineage of a function over a partition, in words.
+        ``not_apart``: why a function over a partition may do something else where it is called on each record by itself.
         """
         if not self._rule.records_max:
             return function
@@ -70,11 +70,11 @@ class Quarantined:
         guarded: OrSetAside | PartitionOrSetAside
         if isinstance(function, ByRecord):
             guarded = OrSetAside(function, self._rule, node.name, described)
-        elif isinstance(function, OneRecord) and not function.is_declared:
+        elif isinstance(function, OneRecord) and not not_apart:
             guarded = PartitionOrSetAside(function, self._rule, node.name, described)
         else:
             if name in OVER_PARTITIONS:
-                logger.warning(NONE_SET_ASIDE, described, rule)
+                logger.warning(NONE_SET_ASIDE, described, not_apart)
             return function
         with self._lock:
             self._call_sites[node.name] = site

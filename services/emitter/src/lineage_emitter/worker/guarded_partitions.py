@@ -1,8 +1,8 @@
 """A function over a partition that keeps nothing from record to record goes on without the records that it fails on.
 
-The proof of :mod:`lineage_emitter.code.one_record` says that nothing but its loop lives from one turn to the next, and that it gives nothing before and behind
-the loop. So what it makes of a partition is what it makes of each record, one after the other, until it leaves the loop. It is called on each record by itself: one
-that fails ends that call alone, and what the record gave before that is dropped.
+The proof of :mod:`lineage_emitter.code.one_record` says that nothing but its loop lives from one turn to the next, that it gives nothing ahead of the loop, does
+nothing behind it, and changes nothing that it gave. So what it makes of a partition is what it makes of each record, one after the other, until it leaves the loop. It is called on each
+record by itself: one that fails ends that call alone, and what the record gave before that is dropped.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def _with_others(outputs: Iterator[Any], plain: _Plain, by_record: InPartition) 
         # It may keep something of these: it gets all that follow in one call, as without quarantine.
         yield from by_record.call(plain.others)
     elif not by_record.has_ended:
-        # What is ahead of its loop and behind it may fail, also where no record is left.
+        # What is ahead of its loop may fail, also where no record is left.
         yield from by_record.call(iter(()))
 
 
@@ -83,7 +83,9 @@ class InPartition(ByRecord):
             TypeError: the record is another one than the proof is of.
         """
         self.has_ended = False
-        if record is not self.plain and not is_plain(record):
+        plain, self.plain = self.plain, None
+        # A repair may give the same object, with others in it.
+        if record is not plain and not is_plain(record):
             raise TypeError(NOT_PLAIN)
         read = _Single(record)
         try:
