@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tempfile
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from decimal import Decimal
+from decimal import Decimal, DecimalException
 from fractions import Fraction
 from itertools import islice
 from pathlib import Path
@@ -34,6 +35,9 @@ from lineage_store.run_notes import read_notes
 from lineage_store.url import index_folder, open_store
 
 NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:[eE][-+]?\d+)?")
+
+EXPONENT_MAX = 400
+"""Of numbers whose difference is computed: no double is larger, and a few signs of text may stand for one that fits in no memory."""
 
 State: TypeAlias = Literal["same", "changed", "gone", "fails", "unclear"]
 _WEIGHT: dict[State, int] = {"gone": 3, "fails": 2, "changed": 1, "same": 0, "unclear": -1}
@@ -236,7 +240,7 @@ class _Influences:
         for at, splits in sorted(self._rerun.witnesses.items()):
             node = self._rerun.program.sources[at].node
             for split, region in sorted(splits.items()):
-                for position in region.positions().tolist():
+                for position in (at for first, last in region for at in range(first, last + 1)):
                     items = NodeItems(node, {f"{node}#{split}": Region.from_positions([position])})
                     (item,) = composer.group(items, 1, texts=True).items
                     place = item.location or item.address
@@ -245,6 +249,16 @@ class _Influences:
                         yield place, item.text or ""
 
     def _without(self, rerun: Rerun) -> RowInfluence:
+        influence = self._of_run(rerun)
+        if influence.state == "fails" and not rerun.reads_all_rows:
+            # Functions of another output may fail on these few rows alone.
+            influence = self._of_run(replace(rerun, reads_all_rows=True))
+        if influence.state == "gone" and self._rerun.reasons:
+            # It may be made from others in its place.
+            return replace(influence, state="unclear")
+        return influence
+
+    def _of_run(self, rerun: Rerun) -> RowInfluence:
         run = self._runs.run(rerun.sources())
         try:
             if run.report.problems:
@@ -270,6 +284,18 @@ class _Influences:
 def _distances(before: str, after: str) -> tuple[Fraction | float, ...]:
     """How far the numbers of two texts lie apart, one after the other; texts that differ in more lie without bound."""
     if NUMBER.sub("", before) != NUMBER.sub("", after):
-        return (float("inf"),)
+        return (math.inf,)
     pairs = zip(NUMBER.findall(before), NUMBER.findall(after), strict=True)
-    return tuple(change(Decimal(one), Decimal(other)) for one, other in pairs)
+    return tuple(_distance(one, other) for one, other in pairs)
+
+
+def _distance(before: str, after: str) -> Fraction | float:
+    if before == after:
+        return Fraction(0)
+    try:
+        numbers = Decimal(before), Decimal(after)
+    except DecimalException:
+        return math.inf
+    if not all(n.is_finite() and abs(n.adjusted()) <= EXPONENT_MAX for n in numbers):
+        return math.inf
+    return change(*numbers)
