@@ -8,6 +8,7 @@ import sys
 import tracemalloc
 from collections import defaultdict
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,9 @@ from hypothesis import strategies as st
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import DamagedError, StoreError, StoreUnavailableError
 from lineage_store.triples import numbering, tracing, updating
+from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore
+from lineage_store.triples.following import recursion
 from lineage_store.triples.indexing import Graph, whole_index
 from lineage_store.triples.numbering import (
     codes_of,
@@ -346,6 +349,22 @@ def test_answers_are_bounded(
         assert len(trace(store, "set", "3", is_back=True, method=method).triples) == 2
         with pytest.raises(TooMuchError):
             trace(store, "set", "4", is_back=True, method=method)
+
+
+def test_what_is_too_much_is_not_read(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One step may find any number of triples: the bound ends it while it reads."""
+    monkeypatch.setattr("lineage_store.triples.files.GROUP_ROWS", 10)
+    many = list(range(2, 1_002))
+    hub = written(tmp_path / "hub.parquet", src=[1] * 1_000, dst=many, op=["a"] * 1_000)
+    store.add("set", [hub])
+    store.index("set")
+    with closing(tracing.Reading(store, "set")) as reading:
+        start = reading.numbers_of(pa.array([1]))
+        with pytest.raises(TooMuchError, match="takes 30 triples, more than 25"):
+            recursion(reading.part(Part.FORWARD), start, "src", "dst", 25)
+        assert reading.reader.counts.triples == 30
 
 
 def test_sets_are_connected_and_small() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 from lineage_core.tracing.budget import current_budget
 from lineage_store.triples.files import Columns, Numbers, spans
 from lineage_store.triples.numbering import with_new
-from lineage_store.triples.reading import SortedPart, check_room
+from lineage_store.triples.reading import SortedPart
 
 STEP_TRIPLES: Final = 4_096
 """Triples whose reading takes as long as a step does by itself: a quarter of a row group."""
@@ -61,9 +61,9 @@ class Walk:
         while len(self._frontier):
             if most_cost is not None and self.cost >= most_cost:
                 return False
-            rows = self._part.equal(self._frontier)
+            # Of one number there may be more rows than fit into memory: they are counted while they are read.
+            rows = self._part.between(self._frontier, self._frontier, self._most, self._count)
             self._count += len(rows[self._near])
-            check_room(self._count, self._most)
             self._steps.append(rows)
             self._seen, self._frontier = with_new(self._seen, rows[self._far])
         return True

@@ -379,20 +379,23 @@ class SortedPart:
                 parts.append(_taken(rows, at))
         return self._joined(parts)
 
-    def between(self, firsts: Numbers, lasts: Numbers, most: int | None = None) -> Columns:
+    def between(
+        self, firsts: Numbers, lasts: Numbers, most: int | None = None, held: int = 0
+    ) -> Columns:
         """The rows whose key is in one of some ranges, in the order of their key.
 
         Args:
             firsts: where the ranges begin; they are in order and apart.
             lasts: where they end; both ends belong to them.
-            most: rows.
+            most: rows; None: any number.
+            held: rows that the caller has by now, which count, too.
 
         Raises:
             StoreError: a file is damaged, or the storage can't be read.
             BudgetError: there are more rows, or the query has no time left.
         """
         parts = []
-        count = 0
+        count = held
         for file, begins, stops in self._overlapped(firsts, lasts):
             wanted = np.flatnonzero(stops > begins).tolist()
             for index, rows in self._reader.groups(file, wanted, self._names):
