@@ -81,7 +81,8 @@ def sift_program(
         if test is not None and parse_location(place).number is None:
             failing = _failing_places(Path(place), test, sought.test)
             if len(failing) > 1:
-                traced = traced_rows(tracer, failing[:TRACED_MAX], app or None)
+                in_time = stop_after(None, timeout_s)
+                traced = traced_rows(tracer, failing[:TRACED_MAX], app or None, in_time)
                 failing.insert(0, failing.pop(most_overlapping(traced)))
         row = failing[0] if failing else place
         begin = _begin(tracer, row, find_application(store, app or "latest"), app or None)

@@ -84,7 +84,8 @@ def sift_rows(
                 failing = list(islice(failing_rows(spark, recipe, fails), FAILING_MAX))
                 if not failing:
                     raise TraceError(f"no row of {place} fails {test}")
-                traced = _traced(spark, recipe, [row.values for row in failing], are_stored=True)
+                values = [row.values for row in failing]
+                traced = _traced(spark, recipe, values, stop, are_stored=True)
                 failing.insert(0, failing.pop(most_overlapping(traced) if traced else 0))
                 output = RequestedOutput(places=((failing[0].file, failing[0].ordinal),))
                 replayer = Replayer(spark, recipe, output)
@@ -96,7 +97,7 @@ def sift_rows(
                     rows_given = [
                         row for row in rows_given if fails(dict(zip(names, row, strict=True)))
                     ]
-                traced = _traced(spark, recipe, rows_given, are_stored=False)
+                traced = _traced(spark, recipe, rows_given, stop, are_stored=False)
             found = sift(replayer, fails, stop, traced)
             # Each row once, of however many sources it is.
             shown = {
@@ -161,12 +162,17 @@ def test_of(text: str) -> TestOf[Any]:
 
 
 def _traced(
-    spark: SparkSession, recipe: Recipe, failing: Sequence[Sequence[Any]], *, are_stored: bool
+    spark: SparkSession,
+    recipe: Recipe,
+    failing: Sequence[Sequence[Any]],
+    stop: Callable[[int], str],
+    *,
+    are_stored: bool,
 ) -> list[Witnesses]:
     """What the first of some failing rows are made from; of a single one this says nothing of the others."""
     if len(failing) < 2:
         return []
-    return traced_rows(spark, recipe, failing[:TRACED_MAX], are_stored=are_stored)
+    return traced_rows(spark, recipe, failing[:TRACED_MAX], are_stored=are_stored, stop=stop)
 
 
 def _to_json(found: Sifted, answer: FoundRows, failing: Sequence[FailingRow]) -> dict[str, Any]:

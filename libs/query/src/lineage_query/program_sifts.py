@@ -6,7 +6,7 @@ has failed in a run of its own, so lineage saves runs and proves nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -103,10 +103,20 @@ def sift_of_row(tracer: RecordTracer, place: str, app: str | None) -> ProgramSif
     return _sift(rerun.app, rerun.program, rerun.output, rerun.witnesses, above)
 
 
-def traced_rows(tracer: RecordTracer, places: Sequence[str], app: str | None) -> list[Witnesses]:
-    """What some saved rows are made from, each by itself, by source and split; nothing of one that can't be traced, or whose trace may have too many rows."""
+def traced_rows(
+    tracer: RecordTracer,
+    places: Sequence[str],
+    app: str | None,
+    stop: Callable[[int], str] = lambda _: "",
+) -> list[Witnesses]:
+    """What some saved rows are made from, each by itself, by source and split; nothing of one that can't be traced, or whose trace may have too many rows.
+
+    ``stop``: as in `lineage_query.minimising.minimise`; these traces are no runs, and once it gives a text no other row is traced.
+    """
     traced: list[Witnesses] = []
     for place in places:
+        if stop(0):
+            break
         try:
             rerun = plan_rerun(tracer, [place], [], app)
         except LineageError:

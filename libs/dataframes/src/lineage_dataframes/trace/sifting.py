@@ -78,15 +78,22 @@ def failing_rows(spark: SparkSession, recipe: Recipe, fails: RowTest) -> Iterato
 
 
 def traced_rows(
-    spark: SparkSession, recipe: Recipe, rows: Sequence[Sequence[Any]], *, are_stored: bool
+    spark: SparkSession,
+    recipe: Recipe,
+    rows: Sequence[Sequence[Any]],
+    *,
+    are_stored: bool,
+    stop: Callable[[int], str] = lambda _: "",
 ) -> list[Witnesses]:
     """What some output rows are made from, each by itself, by file; nothing of one that can't be traced, or whose trace may have too many rows.
 
-    ``are_stored``: their values are those of the output's files.
+    ``are_stored``: their values are those of the output's files. ``stop``: as of `sift`; these traces are no runs, and once it gives a text no other row is traced.
     """
     traced: list[Witnesses] = []
     written = recipe.output.format if are_stored else None
     for row in rows:
+        if stop(0):
+            break
         try:
             found = trace_backward(spark, recipe, [row], is_in_output=True, written=written)
         except LineageError:
