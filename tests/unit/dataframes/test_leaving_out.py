@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lineage_dataframes.trace.exact_values import exact
 from lineage_dataframes.trace.leaving_out import aggregate_of
 
 pytestmark = pytest.mark.unit
@@ -110,6 +113,41 @@ def test_counts_and_extremes(kind: str, data: st.DataObject) -> None:
         expected = choose(rest, key=key) if rest else None
         same = found.value == expected or (repr(found.value) == repr(expected) == "nan")
         assert same, (fn, found, expected)
+
+
+def test_extremes_of_times_are_of_instants() -> None:
+    """Clocks are put back at 3: 2:10 comes after 2:30, and 2:30 twice."""
+    kind = pa.timestamp("us", "Europe/Berlin")
+    begin = 1_698_539_400 * 10**6
+    minutes = [0, 40, 60, 1_000]
+    values: list[Any] = pa.array(
+        [begin + minute * 60 * 10**6 for minute in minutes], kind
+    ).to_pylist()
+    assert [(value.hour, value.minute) for value in values] == [(2, 30), (2, 10), (2, 30), (18, 10)]
+    greatest = aggregate_of("max", values, kind, "timestamp")
+    least = aggregate_of("min", values, kind, "timestamp")
+    assert greatest is not None
+    assert least is not None
+    assert greatest([2, 3]).value is values[1]
+    assert greatest([3]).value is values[2]
+    assert least([0]).value is values[1]
+    early = pa.array([-62_135_596_800 * 10**6], pa.timestamp("us", "Europe/Berlin")).to_pylist()
+    found = aggregate_of("max", early, kind, "timestamp")
+    assert found is not None
+    assert found([]).value == early[0]
+
+
+def test_times_of_an_hour_that_comes_twice_are_told_apart() -> None:
+    zone = ZoneInfo("Europe/Berlin")
+    first, second = (
+        datetime.datetime(2023, 10, 29, 2, 30, tzinfo=zone, fold=fold) for fold in (0, 1)
+    )
+    assert first == second
+    assert exact(first) != exact(second)
+    assert exact(second) == exact(second.astimezone(datetime.UTC))
+    local = first.replace(tzinfo=None)
+    assert exact(local) == exact(local)
+    assert exact(local) != exact(first)
 
 
 def test_sums_that_may_overflow_on_the_way_are_not_sure() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 import math
 import struct
 from collections import Counter
@@ -10,9 +11,22 @@ from typing import Any
 from lineage_dataframes.sources.lossy_formats import TRIMMED_CHARACTERS
 from lineage_dataframes.spark import literals
 
+FIRST_TIME = datetime.datetime(1, 1, 1, tzinfo=datetime.UTC)
+
+
+def instant(value: datetime.datetime) -> datetime.timedelta | datetime.datetime:
+    """What orders times as Spark does. Of one zone Python compares wall clocks, where clocks that are put back show an hour twice."""
+    offset = value.utcoffset()
+    if offset is None:
+        return value
+    # As a duration, since a time in UTC may be before the year 1.
+    return value.replace(tzinfo=datetime.UTC) - FIRST_TIME - offset
+
 
 def exact(value: Any) -> Any:
     """A value so that equal ones have equal bits: NaN equals NaN, zeros differ by their signs."""
+    if isinstance(value, datetime.datetime):
+        return (type(value).__name__, instant(value))
     if isinstance(value, float):
         return ("NaN",) if math.isnan(value) else ("double", struct.pack(">d", value))
     if isinstance(value, dict):

@@ -16,6 +16,8 @@ from typing import Any, TypeAlias
 
 import pyarrow as pa
 
+from lineage_dataframes.trace.exact_values import instant
+
 SUM_OF_LONGS_MAX = 2**63
 EXACT_IN_DOUBLE = 2**53
 DOUBLE_ERROR = Fraction(4, 10**15)
@@ -83,6 +85,8 @@ def _extreme(values: Sequence[Any], kind: pa.DataType, *, greatest: bool) -> Agg
         return None
 
     def key(n: int) -> Any:
+        if types.is_timestamp(kind):
+            return instant(values[n])
         # NaN is greater than any other number.
         return (math.isnan(values[n]), values[n]) if is_double else values[n]
 
