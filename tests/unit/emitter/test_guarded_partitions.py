@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import decimal
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lineage_emitter.code.one_record import from_record_read_last
-from lineage_emitter.worker import guarded_partitions, quarantine
+from lineage_emitter.worker import quarantine
+from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.guarded_partitions import PartitionOrSetAside
 from lineage_emitter.worker.operators import OneRecord, OpaqueFunction
 from lineage_emitter.worker.quarantine import QuarantineRule
@@ -138,7 +140,7 @@ def guarded(
 
     with pytest.MonkeyPatch.context() as patch:
         segment = SimpleNamespace(numbering=numbering)
-        patch.setattr(guarded_partitions.segments, "current_segment", lambda: segment)
+        patch.setattr(segments, "current_segment", lambda: segment)
         patch.setattr(quarantine, "Quarantine", taken)
         outputs, error = outcome(run)
     return outputs, error, taken.places, places, numbering
@@ -276,7 +278,7 @@ def test_it_gives_what_it_gives_of_the_others_alone(
     assert not numbering.opaque
     for place in set_aside:
         # It fails on each of them.
-        assert outcome(lambda place=place: function(iter([records[place]])))[1]
+        assert outcome(partial(function, iter([records[place]])))[1]
     assert places == sorted(places)
     assert not set(places) & set(set_aside)
 
@@ -335,7 +337,7 @@ def test_a_function_that_is_proved_no_more_sets_nothing_aside() -> None:
 
     with pytest.MonkeyPatch.context() as patch:
         segment = SimpleNamespace(numbering=Numbering.of_space("read#0"))
-        patch.setattr(guarded_partitions.segments, "current_segment", lambda: segment)
+        patch.setattr(segments, "current_segment", lambda: segment)
         step = PartitionOrSetAside(Counted(lambda _, records: records), rule, "1", "mapPartitions")
         assert list(step(0, iter([1, 2]))) == [1, 2]
     assert opaque.calls == 1

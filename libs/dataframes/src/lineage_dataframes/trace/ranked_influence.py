@@ -14,7 +14,8 @@ import numpy as np
 from pyspark.sql import SparkSession
 
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
-from lineage_dataframes.trace.influence import Influence, Influences, Witness
+from lineage_dataframes.trace.combined_groups import Witness
+from lineage_dataframes.trace.influence import Influence, Influences
 from lineage_dataframes.trace.replay import Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe
 from lineage_dataframes.trace.source_rows import places_and_texts
