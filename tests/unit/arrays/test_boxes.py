@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import product
 
 import numpy as np
@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lineage_arrays import mappings
+from lineage_arrays import cells as cells_module
+from lineage_arrays import few_boxes, mappings
+from lineage_arrays.boxes import REFILLED, union_of_boxes
 from lineage_arrays.cells import Cells, Mask, Shape
 from lineage_arrays.mappings import Boxes, Span
 from lineage_arrays.planes import Plane, marked
@@ -64,6 +66,21 @@ def test_boxes_are_those_of_cells_one_by_one(mapping: Boxes, data: st.DataObject
         for chosen in (np.array(some, np.bool_), np.ones(size, np.bool_)):
             found = follow(Cells.masked(chosen.reshape(shape)))
             assert found.positions().tolist() == np.flatnonzero(along[chosen].any(axis=0)).tolist()
+
+
+def test_boxes_that_meet_are_not_filled_in_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As of a cumulative sum: each output cell needs all input cells up to it."""
+    filled: list[int] = []
+
+    def mask_of(shape: Shape, boxes: Sequence[few_boxes.Box]) -> Mask:
+        filled.append(few_boxes.cells_in(boxes))
+        return few_boxes.mask_of(shape, boxes)
+
+    monkeypatch.setattr(cells_module, "mask_of", mask_of)
+    size = 1 << 13
+    last = np.arange(1, size - 1, 2)[:, None]
+    assert union_of_boxes((size,), np.zeros_like(last), last).count == size - 2
+    assert sum(filled) <= REFILLED * size
 
 
 @settings(max_examples=100, deadline=None)

@@ -16,6 +16,8 @@ ENUMERATED = 4
 """Boxes of fewer cells together than one in so many of the array are written out cell by cell."""
 FILLED_CELLS = 512
 """Cells of a box, in the mean, from which on boxes are filled in one by one."""
+REFILLED = 32
+"""How often as many cells as the array has are filled in, at most: to count boxes costs the same however many cells they have."""
 COUNTED_MAX = 1 << 22
 """Cells of a box in which cells are counted: 8 bytes each."""
 
@@ -41,7 +43,7 @@ def union_of_boxes(shape: Shape, low: I64, high: I64) -> Cells:
         return Cells.empty(shape)
     # A float: a sum of products that would pass 2**63 is only compared.
     volume = float(np.prod(lengths.astype(np.float64), axis=1).sum())
-    if len(low) <= COMPARED_BOXES or volume >= len(low) * FILLED_CELLS:
+    if len(low) <= COMPARED_BOXES or len(low) * FILLED_CELLS <= volume <= size * REFILLED:
         return Cells.in_boxes(
             shape,
             [
