@@ -302,6 +302,23 @@ def test_a_copy_that_was_used_in_another_version_too_is_refused(
     assert _copies(store, direction) == ([], False)
 
 
+@pytest.mark.parametrize("direction", list(Direction))
+def test_copies_of_a_file_that_was_used_in_several_versions_are_refused(
+    store: SqliteStore, direction: Direction
+) -> None:
+    _read(store, "reader", path=COPY, size=10, mtime=9.0, checksum="sha256:aa")
+    if direction is Direction.BACKWARD:
+        _read(store, "reader", path=COPY, size=11, mtime=12.0, checksum="sha256:bb")
+        origin, path, other = READER, COPY, "writer"
+    else:
+        _write(store, "writer", size=11, mtime=12.0, checksum="sha256:bb")
+        origin, path, other = WRITER, PATH, "reader"
+    links = FileLinks(store, direction, RowReader()).of(origin, path, is_end=True)
+    assert (links.nodes, links.copies) == ((), ())
+    assert [gap.app for gap in links.refused] == [other]
+    assert "several versions" in links.refused[0].reason
+
+
 def test_who_may_have_read_a_copy_is_named(
     store: SqliteStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -46,11 +46,27 @@ class CopyLinks:
         """Where a trace continues from a file that was moved, copied or touched.
 
         By its checksum; where one was not taken, by its name, size and time.
-        A file of which some node recorded exactly the version that is looked for is no copy.
+        A file of which some node recorded exactly the version that is looked for is no copy. Where a node recorded several versions of
+        the file, copies of each are refused.
         """
-        if len(versions) != 1:
-            return JobLinks()
-        (version,) = versions
+        if len(versions) == 1:
+            return self._of_version(origin, path, versions[0], others)
+        verb = "read" if self._is_backward else "wrote"
+        reason = f"{origin.app} {verb} several versions of {path}; which of them holds these rows is not known"
+        refused: dict[NotQueried, None] = {}
+        for version in versions:
+            links = self._of_version(origin, path, version, others)
+            copies = refused_links((copy.node for copy in links.copies), reason).refused
+            refused |= dict.fromkeys((*links.refused, *copies))
+        return JobLinks(refused=tuple(refused))
+
+    def _of_version(
+        self,
+        origin: FileNode,
+        path: str,
+        version: FileVersion,
+        others: Mapping[FileNode, Sequence[FileVersion]],
+    ) -> JobLinks:
         if self._is_backward and any(map(version.is_same, chain.from_iterable(others.values()))):
             return JobLinks()
         recorded = self._of_same_content(path, version)
