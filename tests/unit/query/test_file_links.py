@@ -19,6 +19,7 @@ from lineage_core.contract.message import (
 from lineage_core.contract.times import time_text
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.all_jobs import FileLinks
+from lineage_query.copy_links import VERSIONS_MAX
 from lineage_query.engine import QueryEngine
 from lineage_query.job_links import NAMED_MAX, FileNode
 from lineage_query.rows.reader import RowReader
@@ -317,6 +318,16 @@ def test_copies_of_a_file_that_was_used_in_several_versions_are_refused(
     assert (links.nodes, links.copies) == ((), ())
     assert [gap.app for gap in links.refused] == [other]
     assert "several versions" in links.refused[0].reason
+
+
+def test_copies_of_a_file_with_very_many_versions_are_not_looked_for(store: SqliteStore) -> None:
+    for number in range(VERSIONS_MAX):
+        _write(store, "writer", size=20 + number, mtime=20.0 + number, checksum=f"sha256:{number}")
+    _read(store, "reader", path=COPY, size=20, mtime=50.0, checksum="sha256:0")
+    links = FileLinks(store, Direction.FORWARD, RowReader()).of(WRITER, PATH, is_end=True)
+    assert (links.nodes, links.copies) == ((), ())
+    assert [gap.app for gap in links.refused] == ["writer"]
+    assert "not looked for" in links.refused[0].reason
 
 
 def test_who_may_have_read_a_copy_is_named(

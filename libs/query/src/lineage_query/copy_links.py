@@ -17,6 +17,9 @@ from lineage_store.paths import MTIME_TOLERANCE_S, Spellings, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFile, RecordedFiles
 
+VERSIONS_MAX = 16
+"""Maximum number of versions of a file of which copies are looked for, where a node recorded several: each takes queries of the store."""
+
 
 class CopyLinks:
     """Which nodes wrote the files of which others read copies.
@@ -50,14 +53,17 @@ class CopyLinks:
         the file, copies of each are refused.
         """
         if len(versions) == 1:
-            return self._of_version(origin, path, versions[0], others)
+            return self._of_one_content(*self._of_version(origin, path, versions[0], others), path)
         verb = "read" if self._is_backward else "wrote"
         reason = f"{origin.app} {verb} several versions of {path}; which of them holds these rows is not known"
+        if len(versions) > VERSIONS_MAX:
+            more = f"{reason}; who used copies of so many is not looked for"
+            return JobLinks(refused=(NotQueried(origin.app, more),))
         refused: dict[NotQueried, None] = {}
         for version in versions:
-            links = self._of_version(origin, path, version, others)
-            copies = refused_links((copy.node for copy in links.copies), reason).refused
-            refused |= dict.fromkeys((*links.refused, *copies))
+            copies, of_version = self._of_version(origin, path, version, others)
+            of_copies = refused_links((copy.node for copy in copies), reason).refused
+            refused |= dict.fromkeys((*of_version, *of_copies))
         return JobLinks(refused=tuple(refused))
 
     def _of_version(
@@ -66,9 +72,10 @@ class CopyLinks:
         path: str,
         version: FileVersion,
         others: Mapping[FileNode, Sequence[FileVersion]],
-    ) -> JobLinks:
+    ) -> tuple[Mapping[FileCopy, RecordedFile], tuple[NotQueried, ...]]:
+        """The copies of a version, and who is refused."""
         if self._is_backward and any(map(version.is_same, chain.from_iterable(others.values()))):
-            return JobLinks()
+            return {}, ()
         recorded = self._of_same_content(path, version)
         same_content = [
             file
@@ -104,24 +111,23 @@ class CopyLinks:
             refused += tuple(
                 NotQueried(app, reason) for app in recorded.unread if app != origin.app
             )
-            return self._of_one_content(copies, path, refused)
+            return copies, refused
         # The same file, moved, is more than another of the same content.
         best = [copy for copy in copies if copy.exact] or list(copies)
         if len(best) > 1 or (best and recorded.unread):
-            return refused_links(
+            several = refused_links(
                 (copy.node for copy in best),
                 f"{origin.app} read {path}, which no captured application wrote; several files have its "
                 f"{'checksum' if version.checksum else 'name, size and time'}, and which of them it was copied from is not known",
             )
-        return self._of_one_content(
-            {copy: copies[copy] for copy in best}, path, () if best else refused
-        )
+            return {}, several.refused
+        return {copy: copies[copy] for copy in best}, () if best else refused
 
     def _of_one_content(
         self,
         copies: Mapping[FileCopy, RecordedFile],
-        path: str,
         refused: tuple[NotQueried, ...],
+        path: str,
     ) -> JobLinks:
         """The copies whose nodes read or wrote them in one version alone; others are refused."""
         several = [copy for copy, file in copies.items() if self._has_other_content(file)]
