@@ -98,7 +98,6 @@ HUGE = [1 << 31, 1 << 30]
 @pytest.mark.parametrize(
     "head",
     [
-        flow(HUGE, ["boxes", HUGE, HUGE, [[0, 5, 0, 1, 1], [0, 0, 1, 1, 1]]]),
         flow(HUGE, ["boxes", HUGE, HUGE, [[-(1 << 61), 1 << 61, 0, 1 << 61, 1 << 61]] * 2]),
         flow([1 << 61], ["inverse", ["boxes", [1 << 61], [1 << 61], [[0, 0, 0, 3, 3]]]]),
         flow(HUGE, ["gather", HUGE, HUGE, [0, 1 << 61], None]),
@@ -119,6 +118,16 @@ def test_a_huge_array_is_no_matter_where_few_cells_are_asked(recordings: Confine
     assert found["arrays"][0]["ranges"] == str(2147483647 * (1 << 30) + 5)
     whole = answered(recordings, "trace", "app", parts, question())
     assert whole["arrays"][0]["count"] == 1 << 61
+
+
+def test_a_huge_array_is_no_matter_where_a_few_boxes_are_all_cells(
+    recordings: ConfinedFormats,
+) -> None:
+    parts = parts_of(flow(HUGE, ["boxes", HUGE, HUGE, [[0, 5, 0, 1, 1], [0, 0, 1, 1, 1]]]))
+    whole = answered(recordings, "trace", "app", parts, question())
+    assert whole["arrays"][0]["count"] == 1 << 61
+    few = answered(recordings, "trace", "app", parts, question(cells="out[2147483645,7]"))
+    assert few["arrays"][0]["count"] == 3
 
 
 def cyclic() -> dict[str, Any]:
