@@ -130,16 +130,15 @@ class CopyLinks:
         path: str,
     ) -> JobLinks:
         """The copies whose nodes read or wrote them in one version alone; others are refused."""
-        several = [copy for copy, file in copies.items() if self._has_other_content(file)]
         verb = "wrote" if self._is_backward else "read"
-        for copy in several:
-            reason = (
-                f"it {verb} several versions of {copy.path}, one of which has the content of {path}"
-            )
-            refused += (NotQueried(copy.node.app, reason),)
-        return JobLinks(
-            refused=refused, copies=tuple(copy for copy in copies if copy not in several)
-        )
+        kept, gaps = list[FileCopy](), list(refused)
+        for copy, file in copies.items():
+            if self._has_other_content(file):
+                reason = f"it {verb} several versions of {copy.path}, one of which has the content of {path}"
+                gaps.append(NotQueried(copy.node.app, reason))
+            else:
+                kept.append(copy)
+        return JobLinks(refused=tuple(gaps), copies=tuple(kept))
 
     def _has_other_content(self, file: RecordedFile) -> bool:
         """Whether the node that read or wrote a file did so in a version of other content, too."""
