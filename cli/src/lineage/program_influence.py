@@ -23,9 +23,10 @@ from lineage.repeated_runs import RepeatedRun, RepeatedRuns
 from lineage.rerunning import CapturedRun, program_words
 from lineage.terminal import echo
 from lineage_core.contract.region import Region
-from lineage_core.tracing.trace_result import NodeItems, TraceError
+from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.trace.ranked_influence import change
 from lineage_query.minimising import StoppedError
+from lineage_query.program_sifts import place_and_text
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, excluded_rows, plan_rerun
 from lineage_query.rows.reader import RowReader
@@ -241,12 +242,10 @@ class _Influences:
             node = self._rerun.program.sources[at].node
             for split, region in sorted(splits.items()):
                 for position in (at for first, last in region for at in range(first, last + 1)):
-                    items = NodeItems(node, {f"{node}#{split}": Region.from_positions([position])})
-                    (item,) = composer.group(items, 1, texts=True).items
-                    place = item.location or item.address
+                    place, text = place_and_text(composer, node, split, position)
                     if place not in seen:
                         seen.add(place)
-                        yield place, item.text or ""
+                        yield place, text
 
     def _without(self, rerun: Rerun) -> RowInfluence:
         influence = self._of_run(rerun)

@@ -86,7 +86,7 @@ def sift_rows(
                     raise TraceError(f"no row of {place} fails {test}")
                 values = [row.values for row in failing]
                 traced = _traced(spark, recipe, values, stop, are_stored=True)
-                failing.insert(0, failing.pop(most_overlapping(traced) if traced else 0))
+                failing.insert(0, failing.pop(most_overlapping(traced)))
                 output = RequestedOutput(places=((failing[0].file, failing[0].ordinal),))
                 replayer = Replayer(spark, recipe, output)
             else:

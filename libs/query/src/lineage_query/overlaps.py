@@ -6,13 +6,14 @@ outputs share are tried first. They only say where a search begins.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
+from typing import TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from lineage_core.contract.region import Region
+from lineage_core.errors import LineageError
 from lineage_query.minimising import Part, first_suspects
 
 Witnesses: TypeAlias = "Mapping[Hashable, Region]"
@@ -20,12 +21,34 @@ Witnesses: TypeAlias = "Mapping[Hashable, Region]"
 
 TRACED_MAX = 8
 """Failing output rows whose lineage is looked up."""
+Row = TypeVar("Row")
+
+
+def traced_each(
+    failing: Iterable[Row], witnesses_of: Callable[[Row], Witnesses], stop: Callable[[int], str]
+) -> list[Witnesses]:
+    """What failing rows are made from, each by itself; nothing of one that can't be traced.
+
+    Args:
+        failing: the rows.
+        witnesses_of: traces one of them.
+        stop: as in `lineage_query.minimising.minimise`; these traces are no runs, and once it gives a text no other row is traced.
+    """
+    traced: list[Witnesses] = []
+    for row in failing:
+        if stop(0):
+            break
+        try:
+            traced.append(witnesses_of(row))
+        except LineageError:
+            traced.append({})
+    return traced
 
 
 def most_overlapping(traced: Sequence[Witnesses]) -> int:
     """The number of the failing row that shares rows of sources with most others; of these, of the one that is made from the fewest; the first.
 
-    ``traced``: what each failing row is made from, one at least.
+    ``traced``: what each failing row is made from, as far as is known.
     """
     best, best_key = 0, (0, 0)
     for number, witnesses in enumerate(traced):

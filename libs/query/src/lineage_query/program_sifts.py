@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from lineage_core.contract.graph import NodeRecord
 from lineage_core.contract.region import Region
-from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction, NodeItems, TraceError
-from lineage_query.overlaps import Witnesses, sharing
+from lineage_query.answers import Composer
+from lineage_query.overlaps import Witnesses, sharing, traced_each
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import (
     ProgramOfRdds,
@@ -109,24 +109,14 @@ def traced_rows(
     app: str | None,
     stop: Callable[[int], str] = lambda _: "",
 ) -> list[Witnesses]:
-    """What some saved rows are made from, each by itself, by source and split; nothing of one that can't be traced, or whose trace may have too many rows.
+    """What some saved rows are made from, by source and split, as `traced_each`; nothing of one whose trace may have too many rows."""
 
-    ``stop``: as in `lineage_query.minimising.minimise`; these traces are no runs, and once it gives a text no other row is traced.
-    """
-    traced: list[Witnesses] = []
-    for place in places:
-        if stop(0):
-            break
-        try:
-            rerun = plan_rerun(tracer, [place], [], app)
-        except LineageError:
-            traced.append({})
-            continue
+    def witnesses_of(place: str) -> Witnesses:
+        rerun = plan_rerun(tracer, [place], [], app)
         rows = {} if rerun.superset else rerun.witnesses
-        traced.append(
-            {(of, split): r for of, splits in rows.items() for split, r in splits.items()}
-        )
-    return traced
+        return {(of, split): r for of, splits in rows.items() for split, r in splits.items()}
+
+    return traced_each(places, witnesses_of, stop)
 
 
 def sift_of_failure(tracer: RecordTracer, app: str) -> ProgramSift | None:
@@ -202,11 +192,16 @@ def places_and_texts(
 ) -> list[tuple[str, str]]:
     """Where some of the rows stand, and what they look like."""
     composer = tracer.opened(sift.app).composer()
-    shown: list[tuple[str, str]] = []
-    for at in chosen:
-        row = sift.rows[at]
-        node = sift.program.sources[row.source].node
-        space = {f"{node}#{row.split}": Region.from_positions([row.ordinal])}
-        item = composer.group(NodeItems(node, space), 1, texts=True).items[0]
-        shown.append((item.location or item.address, item.text or ""))
-    return shown
+    rows = [sift.rows[at] for at in chosen]
+    nodes = [sift.program.sources[row.source].node for row in rows]
+    return [
+        place_and_text(composer, node, row.split, row.ordinal)
+        for node, row in zip(nodes, rows, strict=True)
+    ]
+
+
+def place_and_text(composer: Composer, node: str, split: int, ordinal: int) -> tuple[str, str]:
+    """Where a row of a split of a source's node stands, and what it looks like."""
+    items = NodeItems(node, {f"{node}#{split}": Region.from_positions([ordinal])})
+    (item,) = composer.group(items, 1, texts=True).items
+    return item.location or item.address, item.text or ""

@@ -43,11 +43,10 @@ VALUES_MAX = 2_000_000
 
 @dataclass(frozen=True)
 class PushedDown:
-    """What tests of aggregates of parts found. ``part``: that fails, if it was found; ``tests``: how many parts were tested; ``why``: why none, or no more."""
+    """What tests of aggregates of parts found. ``part``: that fails, if it was found; ``tests``: how many parts were tested."""
 
     part: Part | None
     tests: int = 0
-    why: str = ""
 
 
 def push_down(
@@ -74,11 +73,12 @@ def push_down(
         KeyboardInterrupt: the search was interrupted.
     """
     if len(replayer.requested) != 1:
-        return PushedDown(None, why="several rows are tested at once")
+        # Several rows are tested at once.
+        return PushedDown(None)
     try:
         group = combined_group(replayer, witnesses, COMBINED_MAX)
-    except NoClosedFormError as reason:
-        return PushedDown(None, why=str(reason))
+    except NoClosedFormError:
+        return PushedDown(None)
     row_of = _row_of(group, witnesses, replayer.columns)
     tests = 0
 
@@ -98,13 +98,14 @@ def push_down(
     except PassingTestError:
         if repr(row_of(range(len(witnesses)))) in {repr(dict(row)) for row in whole}:
             raise UnsteadyTestError("the test gives another verdict on the same row") from None
-        return PushedDown(None, tests, "the values of the group do not give the row that fails")
-    except LineageError as problem:
+        # The values of the group do not give the row that fails.
+        return PushedDown(None, tests)
+    except LineageError:
         # Of the test, which gets no such row from the plan, maybe.
-        return PushedDown(None, tests, str(problem))
+        return PushedDown(None, tests)
     if found.stopped == INTERRUPTED:
         raise KeyboardInterrupt
-    return PushedDown(Part(found.rows, is_small=found.one_minimal), tests, found.stopped)
+    return PushedDown(Part(found.rows, is_small=found.one_minimal), tests)
 
 
 def _row_of(

@@ -10,7 +10,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from lineage_core.contract.region import Region
-from lineage_core.errors import LineageError
 from lineage_core.recipe.document import File, Recipe, Source
 from lineage_dataframes.sources.file_changes import check_unchanged
 from lineage_dataframes.sources.views import FILE_COLUMN, ROW_COLUMN, view_of
@@ -23,7 +22,7 @@ from lineage_dataframes.trace.replay import Replayer, values_of_rows
 from lineage_dataframes.trace.rows import output_of, parquet_rows
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.minimising import Minimised, Part, first_suspects, minimise
-from lineage_query.overlaps import Witnesses, shared_parts, sharing
+from lineage_query.overlaps import Witnesses, shared_parts, sharing, traced_each
 
 RowTest = Callable[[Mapping[str, Any]], bool]
 """Whether a row, its values by column, fails."""
@@ -85,26 +84,21 @@ def traced_rows(
     are_stored: bool,
     stop: Callable[[int], str] = lambda _: "",
 ) -> list[Witnesses]:
-    """What some output rows are made from, each by itself, by file; nothing of one that can't be traced, or whose trace may have too many rows.
+    """What some output rows are made from, by file, as `traced_each`; nothing of one whose trace may have too many rows.
 
-    ``are_stored``: their values are those of the output's files. ``stop``: as of `sift`; these traces are no runs, and once it gives a text no other row is traced.
+    ``are_stored``: their values are those of the output's files.
     """
-    traced: list[Witnesses] = []
     written = recipe.output.format if are_stored else None
-    for row in rows:
-        if stop(0):
-            break
-        try:
-            found = trace_backward(spark, recipe, [row], is_in_output=True, written=written)
-        except LineageError:
-            found = None
+
+    def witnesses_of(row: Sequence[Any]) -> Witnesses:
+        found = trace_backward(spark, recipe, [row], is_in_output=True, written=written)
         by_file: dict[Hashable, Region] = {}
-        rows_of = found.rows if found is not None and found.exact else {}
-        for (source, path), ordinals in rows_of.items():
+        for (source, path), ordinals in found.rows.items() if found.exact else ():
             if source is not None:
                 by_file[path] = by_file.get(path, Region()) | Region.from_positions(ordinals)
-        traced.append(by_file)
-    return traced
+        return by_file
+
+    return traced_each(rows, witnesses_of, stop)
 
 
 def _rows_of(
