@@ -82,13 +82,13 @@ ACROSS_JOBS = (
         "the store of a word count of Dask, over its output",
         "≤ 0.15",
         at_most("engines", "store_over_output", 0.15, **_DASK | {"text": RARE}),
-        "the output is a line a word, and the lineage of each word is the set of lines that hold it: no exact form of these sets is as small as that",
     ),
     Target(
         "the store of a word count of MapReduce, over its output",
         "≤ 0.15",
         at_most("engines", "store_over_output", 0.15, **_MAPREDUCE | {"text": RARE}),
-        "as that of Dask",
+        "three times the store of Dask, of the same words and lines: the way of each word through mapper and reducer is stored step by step; to store "
+        "only the lines of each word was not tried",
     ),
     Target(
         "lines of the adapter of Dask",
