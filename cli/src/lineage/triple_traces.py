@@ -90,7 +90,7 @@ DriverOption = Annotated[
         "--driver-triples",
         min=0,
         metavar="N",
-        help="With --engine spark: so many triples are searched on the driver, more by joins (default: 2,000,000).",
+        help="With --engine spark: so many triples are searched on the driver, more by joins (default: 10,000,000).",
     ),
 ]
 TRIPLES_LISTED = 20

@@ -1,8 +1,8 @@
 """How a question crosses each step: by reading what is kept of its lineage, or by running its operator again (section VII.C of the paper).
 
 By itself a question reads what is kept; a black box runs again in the mode that writes least. On request (``auto``) the operator runs again where
-reading is estimated to take longer; and as estimates err, a reading that has taken as long as the re-execution is estimated to take is given up
-for it. So a question takes about twice as long as re-execution alone, at worst. Where the operator gives another output, or other lineage at the
+reading is estimated to take longer, or not much less; and as estimates err, a reading that has taken three quarters of what the re-execution is
+estimated to take is given up for it. So a question takes at most about twice as long as re-execution alone. Where the operator gives another output, or other lineage at the
 cells that are compared, what is kept answers. An operator may write one thing in one mode and another in the next, so an answer by another
 run counts as exact and complete only where all that it rests on was compared: what was written, in the mode that is kept, or each cell of the question.
 """
@@ -45,6 +45,8 @@ By: TypeAlias = Literal["auto", "stored", "rerun"]
 """How a question crosses the operators: in the quicker way; by what is kept, and black boxes by another run; by running each one again."""
 BYS: tuple[By, ...] = ("auto", "stored", "rerun")
 
+PATIENCE = 0.75
+"""The share of a re-execution that a reading may take: what is left of twice the re-execution is for comparing both, and for errors of the estimate."""
 GUARD_MIN_S = 1e-3
 """A reading is given no less than that: below it the clock says little."""
 SPARE_CELLS_MAX = 1 << 22
@@ -259,10 +261,11 @@ class _Way:
         """In the way that takes less time, and after a reading that takes longer than was thought in the other one."""
         if self.run.refused:
             return self.read(f"can't run again: {self.run.refused}")
-        if self._read_s > self._rerun_s:
+        patience_s = PATIENCE * self._rerun_s
+        if self._read_s > patience_s:
             return self._run_again_or_read("reading would take longer")
         try:
-            with give_up_after(max(self._rerun_s, GUARD_MIN_S), self.crossings.clock):
+            with give_up_after(max(patience_s, GUARD_MIN_S), self.crossings.clock):
                 return self.read("running again would take longer")
         except GivenUpError:
             return self._run_again_or_read("reading was given up, as it took longer")

@@ -39,6 +39,7 @@ from lineage_store.triples.numbering import sorted_distinct
 from lineage_store.triples.reading import SortedPart
 from lineage_store.triples.tracing import (
     MOST_ASKED,
+    MOST_TRIPLES,
     Method,
     Ranges,
     Reading,
@@ -48,8 +49,8 @@ from lineage_store.triples.tracing import (
     with_reading,
 )
 
-DRIVER_TRIPLES: Final = 2_000_000
-"""Triples that the driver searches by itself: some 100 MB of memory."""
+DRIVER_TRIPLES: Final = MOST_TRIPLES
+"""Triples that the driver searches by itself, as many as a trace without Spark has in memory: some 500 MB."""
 LOOKED_UP: Final = 50_000
 """Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins. The
 driver also finds the names of so many: jobs of Spark take longer."""
