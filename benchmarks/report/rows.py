@@ -110,7 +110,7 @@ def latest(rows: Iterable[Row]) -> list[Row]:
     latest_rows: dict[tuple[str, ...], Row] = {}
     for row in sorted(rows, key=lambda row: str(row.provenance["at"])):
         # Other programs say by their arguments what a row is about.
-        named = (str(row.fields.get(name, "")) for name in ("workers", "engine"))
+        named = (str(row.fields.get(name, "")) for name in ("workers", "engine", "job"))
         about = (row.size,) if row.mode else (row.command, *named)
         latest_rows[(row.benchmark, row.mode, *about)] = row
     return sorted(latest_rows.values(), key=lambda row: (row.benchmark, row.mode, row.input_bytes))

@@ -241,7 +241,6 @@ def _of_copies(factor: int, size: str) -> tuple[Target, ...]:
                 f"{size}, by Spark, by sets, {what}, seconds",
                 f"≤ {limit}",
                 at_most("triples by spark", f"questions.{name}, 1 items.csprov.s", limit, **copies),
-                _BUSY,
             )
             for (name, what, _), limit in zip(_CLASSES, PUBLISHED_S.values(), strict=True)
         ),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -108,10 +109,11 @@ def rows_of(folder: Path, name: str) -> dict[str, list[Row]]:
     return {out.name.removeprefix(name): sorted(traced(folder, out).elements()) for out in outputs}
 
 
-def test_rows_go_back_to_the_lines_of_their_batches(tmp_path: Path) -> None:
-    place = put_given(tmp_path, GIVEN)
+@pytest.mark.parametrize("files", [2, pytest.param(3, marks=pytest.mark.long)])
+def test_rows_go_back_to_the_lines_of_their_batches(tmp_path: Path, files: int) -> None:
+    place = put_given(tmp_path, dict(islice(GIVEN.items(), files)))
     write_job(tmp_path, FILES)
-    done = run_captured(tmp_path, "job.py", "2")
+    done = run_captured(tmp_path, "job.py", "6")
     assert done.returncode == 0, done.stderr
     check_rows(tmp_path, place)
 

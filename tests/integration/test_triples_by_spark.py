@@ -186,6 +186,7 @@ def test_an_index_without_some_items_is_damaged(
 
     monkeypatch.setattr(tracing._Tracer, "_searched", more)
     monkeypatch.setattr(tracing, "LOOKED_UP", 0)
+    monkeypatch.setattr(tracing, "NAMED_HERE", 0)
     with pytest.raises(StoreError, match="items are missing"):
         trace_to_table(session, store, "set", _asked(), f"{Path.cwd()}/out", is_back=True)
     assert not Path("out").exists()

@@ -50,6 +50,7 @@ def _small_files() -> Iterator[None]:
         patch.setattr(joining, "MOST_PIECES", 3)
         # What the driver finds is named by it, or by joins.
         patch.setattr(tracing, "LOOKED_UP", 4)
+        patch.setattr(tracing, "NAMED_HERE", 4)
         yield
 
 

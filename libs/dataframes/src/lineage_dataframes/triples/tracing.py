@@ -52,8 +52,9 @@ from lineage_store.triples.tracing import (
 DRIVER_TRIPLES: Final = MOST_TRIPLES
 """Triples that the driver searches by itself, as many as a trace without Spark has in memory: some 500 MB."""
 LOOKED_UP: Final = 50_000
-"""Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins. The
-driver also finds the names of so many: jobs of Spark take longer."""
+"""Triples that `Method.AUTO` finds by look-ups on the driver: each may read a row group, and an answer of many steps takes no joins."""
+NAMED_HERE: Final = 500_000
+"""Triples whose names the driver finds: jobs of Spark take longer."""
 MOST_RANGES: Final = 32
 """Ranges of a filter: Spark compares the statistics of each row group with all of them."""
 ALL: Final = (np.array([0], np.int64), np.array([np.iinfo(np.int64).max], np.int64))
@@ -171,7 +172,7 @@ class _Tracer:
 
     def _by_look_ups(self, question: _Question) -> _Answer | None:
         """The answer where it has few triples, each found by a look-up; None: it has more."""
-        most = self._named_most
+        most = min(self._driver_triples, LOOKED_UP)
         start = question.start
         if len(start) <= most:
             try:
@@ -206,7 +207,7 @@ class _Tracer:
         self._tables.size_for(read)
         if read <= self._driver_triples:
             rows = reachable(triples.between(*ranges), start, near, far)
-            if max(len(rows["op"]), len(start)) <= LOOKED_UP:
+            if max(len(rows["op"]), len(start)) <= NAMED_HERE:
                 return self._named_here(rows, question, method, read)
             return self._table(self._searched(start, rows), ranges, question, method, read)
         edges = self._tables.frame(question.part, files, *coarse(*ranges, MOST_RANGES))
@@ -223,11 +224,6 @@ class _Tracer:
 
     def _triples(self, question: _Question) -> SortedPart:
         return self._reading.part(question.part)
-
-    @property
-    def _named_most(self) -> int:
-        """Triples whose names the driver finds."""
-        return min(self._driver_triples, LOOKED_UP)
 
     def _table(
         self, reached: Reached, ranges: Ranges, question: _Question, method: Method, read: int
@@ -262,7 +258,7 @@ class _Tracer:
 
     def _few(self, reached: Reached) -> Columns | None:
         """The triples of an answer by joins where they are few; None: they are more."""
-        most = self._named_most
+        most = min(self._driver_triples, NAMED_HERE)
         if reached.count > most:
             return None
         rows = to_arrow(reached.triples.limit(most + 1))
