@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from lineage.found_rows import FoundRows, stop_after
+from lineage.found_rows import FoundRows
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.refusing_servers import refuse_server
@@ -19,7 +19,7 @@ from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.failing import FailingPlan, IsSought
 from lineage_dataframes.trace.source_rows import places_and_texts
 from lineage_query.finding import NotFoundError, find_application
-from lineage_query.minimising import StoppedError
+from lineage_query.minimising import StoppedError, stop_after
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import canonical
 from lineage_store.recipes import failed_recipes

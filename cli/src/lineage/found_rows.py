@@ -1,9 +1,8 @@
-"""The smallest set of input rows that a search found, as commands print it, and when a search ends before."""
+"""The smallest set of input rows that a search found, as commands print it."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import zip_longest
 from typing import Any
@@ -15,19 +14,6 @@ from lineage_query.minimising import Minimised
 
 SHARED_SHOWN = 10
 """Rows of which is printed how many failing rows share them."""
-
-
-def stop_after(runs_max: int | None, timeout_s: float | None) -> Callable[[int], str]:
-    """A function that says why a search ends after some runs; empty: it goes on. None: no limit; time begins with this call."""
-    began = time.monotonic()
-
-    def stop(runs: int) -> str:
-        if runs_max is not None and runs >= runs_max:
-            return f"{runs:,} runs"
-        late = timeout_s is not None and time.monotonic() - began > timeout_s
-        return f"{timeout_s:g} seconds" if late else ""
-
-    return stop
 
 
 @dataclass(frozen=True)
@@ -77,12 +63,7 @@ class FoundRows:
             outcome: what the rows alone give.
             more: lines behind it.
         """
-        heading = f"{len(self.rows):,} of the {self.of_all(which)}"
-        if self.found.one_minimal:
-            heading += " fail still, and none of them can be left out"
-        else:
-            heading += f" fail still; the search was stopped: {self.found.stopped}"
-        self.show_with(heading, outcome, more)
+        self.show_with(self.found.summary(self.of_all(which)), outcome, more)
 
     def show_with(self, heading: str, outcome: Iterable[str], more: Iterable[str] = ()) -> None:
         """As :meth:`show`, with a heading of its own."""

@@ -13,16 +13,22 @@ from typing import Any, TypeAlias
 
 import typer
 
-from lineage.found_rows import FoundRows, stop_after
+from lineage.found_rows import FoundRows
 from lineage.linking import link_folders
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.repeated_runs import RepeatedRun, RepeatedRuns
 from lineage.rerunning import program_words
-from lineage.sifting import FAILING_MAX, TestOf, importable_beside, show_others_failing, test_of
+from lineage.sifting import importable_beside, show_others_failing, test_of
 from lineage.terminal import echo
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.finding import find_application
-from lineage_query.minimising import Minimised, PassingTestError, StoppedError, minimise
+from lineage_query.minimising import (
+    Minimised,
+    PassingTestError,
+    StoppedError,
+    minimise,
+    stop_after,
+)
 from lineage_query.overlaps import TRACED_MAX, Witnesses, most_overlapping, shared_parts
 from lineage_query.program_sifts import (
     ProgramSift,
@@ -34,6 +40,7 @@ from lineage_query.program_sifts import (
 )
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import ProgramOfRdds, check_made_sources, check_rerun, rerun_program
+from lineage_query.row_tests import FAILING_MAX, TestOf
 from lineage_query.rows.places import parse_location
 from lineage_query.rows.reader import RowReader
 from lineage_store.rerun_plan import RaisedError, RerunReport, RerunSource

@@ -25,7 +25,7 @@ from lineage_dataframes.sources.file_changes import local_path
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
 from lineage_dataframes.trace.job_chains import JobChain, Upstream, Write
 from lineage_dataframes.trace.output_changes import OutputChanges
-from lineage_dataframes.trace.replay import Replay, Replayer
+from lineage_dataframes.trace.replay import STATE_TEXTS, Replay, Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
 from lineage_dataframes.trace.source_rows import source_rows_at
 from lineage_query.rows.reader import RowReader, reading_by
@@ -166,9 +166,6 @@ def _to_json(requested: RequestedRecipe, outcome: Replay, to: str) -> dict[str, 
     }
 
 
-STATES = {"same": "the same", "gone": "no row"}
-
-
 def _jobs_to_json(
     changes: Sequence[tuple[Write, OutputChanges]], replays: Sequence[tuple[Write, Replay]]
 ) -> list[dict[str, Any]]:
@@ -218,22 +215,12 @@ def _heading(outcome: Replay, before: Upstream) -> str:
 
 
 def _show(outcome: Replay, to: str, heading: str) -> None:
-    made = _rows(outcome.witnesses)
     is_of_chain = bool(heading)
-    if heading:
-        pass
-    elif outcome.reads_all_rows:
-        heading = f"replayed without {_rows(outcome.left_out)} of the sources"
-    elif outcome.left_out:
-        used = outcome.left_out - outcome.unused
-        heading = f"replayed without {used:,} of the {made} that the output is made from"
-    else:
-        heading = f"replayed on the {made} that the output is made from"
-    echo(heading, fg=typer.colors.CYAN)
+    echo(heading or outcome.heading, fg=typer.colors.CYAN)
     for row in outcome.rows:
         echo(f"before  {text_of_row(outcome.columns, row.before)}", bold=True)
         after = "" if row.after is None else text_of_row(outcome.columns, row.after)
-        echo(f"after   {STATES.get(row.state, after)}")
+        echo(f"after   {STATE_TEXTS.get(row.state, after)}")
     for values in outcome.new:
         echo(f"new     {text_of_row(outcome.columns, values)}")
     if outcome.unused and not is_of_chain:
@@ -249,9 +236,7 @@ def _show(outcome: Replay, to: str, heading: str) -> None:
             outcome.reasons,
         )
     elif not outcome.left_out and not is_of_chain and not outcome.reproduced:
-        differs = any(row.state in {"changed", "gone"} for row in outcome.rows)
-        reasons = (*(outcome.reasons if differs else ()), *outcome.uncertain)
-        _list("differs from the job's:", reasons)
+        _list("differs from the job's:", outcome.differences)
     if outcome.left_out or is_of_chain:
         _list("not certain:", outcome.uncertain)
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any
 
 import typer
 
-from lineage.found_rows import FoundRows, stop_after
+from lineage.found_rows import FoundRows
 from lineage.frame_traces import spark_session
 from lineage.options import EXIT_INCOMPLETE, print_json
 from lineage.refusing_servers import refuse_server
@@ -21,34 +21,23 @@ from lineage_core.environment.module_programs import programs_have_safe_path
 from lineage_core.environment.user_functions import load_function
 from lineage_core.tracing.trace_result import TraceError
 from lineage_dataframes.sources.row_texts import json_of_row, text_of_row
-from lineage_dataframes.trace.replay import Replayer, RequestedOutput
+from lineage_dataframes.trace.replay import RequestedOutput
 from lineage_dataframes.trace.requested_recipes import requested_recipe
 from lineage_dataframes.trace.sifting import (
     FailingRow,
     RowTest,
     Sifted,
     failing_rows,
-    sift,
-    traced_rows,
+    sift_failing,
+    sift_requested,
 )
 from lineage_dataframes.trace.source_rows import places_and_texts
-from lineage_query.overlaps import TRACED_MAX, Witnesses, most_overlapping
+from lineage_query.minimising import stop_after
+from lineage_query.row_tests import FAILING_MAX, TestOf, failing_by
 from lineage_query.rows.places import parse_location, parse_valued
 from lineage_query.rows.reader import RowReader, reading_by
 from lineage_store.paths import plain_path
 from lineage_store.url import index_folder, open_store
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
-
-    from lineage_core.recipe.document import Recipe
-
-Row = TypeVar("Row")
-TestOf: TypeAlias = Callable[[Row], bool]
-"""Whether a row fails."""
-
-FAILING_MAX = 1_000
-"""Failing rows of an output that are looked for."""
 
 
 def sift_rows(
@@ -84,21 +73,14 @@ def sift_rows(
                 failing = list(islice(failing_rows(spark, recipe, fails), FAILING_MAX))
                 if not failing:
                     raise TraceError(f"no row of {place} fails {test}")
+                outputs = [RequestedOutput(places=((row.file, row.ordinal),)) for row in failing]
                 values = [row.values for row in failing]
-                traced = _traced(spark, recipe, values, stop, are_stored=True)
-                failing.insert(0, failing.pop(most_overlapping(traced)))
-                output = RequestedOutput(places=((failing[0].file, failing[0].ordinal),))
-                replayer = Replayer(spark, recipe, output)
+                number, found = sift_failing(
+                    spark, recipe, values, outputs, fails, stop, are_stored=True
+                )
+                failing.insert(0, failing.pop(number))
             else:
-                replayer = Replayer(spark, recipe, requested.output(spark))
-                rows_given = [row.values for row in replayer.requested]
-                if len(rows_given) > 1:
-                    names = replayer.columns
-                    rows_given = [
-                        row for row in rows_given if fails(dict(zip(names, row, strict=True)))
-                    ]
-                traced = _traced(spark, recipe, rows_given, stop, are_stored=False)
-            found = sift(replayer, fails, stop, traced)
+                found = sift_requested(spark, recipe, requested.output(spark), fails, stop)
             # Each row once, of however many sources it is.
             shown = {
                 row: found.sharing[at]
@@ -106,15 +88,15 @@ def sift_rows(
             }
     for warning in requested.warnings:
         echo(f"lineage: {warning}", err=True)
-    seconds, traced_count = time.monotonic() - began, sum(map(bool, traced))
+    seconds = time.monotonic() - began
     answer = FoundRows(
         found.found,
         list(shown),
         found.witnesses,
         seconds,
         found.pushed_down,
-        traced_count,
-        list(shown.values()) if traced_count > 1 else (),
+        found.traced,
+        list(shown.values()) if found.traced > 1 else (),
     )
     if as_json:
         print_json(_to_json(found, answer, failing))
@@ -138,41 +120,15 @@ def importable_beside(test: str) -> Iterator[None]:
 
 
 def test_of(text: str) -> TestOf[Any]:
-    """The test that ``FILE.py:function`` names, as a function that says whether a row fails.
+    """The test that ``FILE.py:function`` names, as `lineage_query.row_tests.failing_by` has it.
 
-    The function gets a row: of a DataFrame as a dictionary, of an RDD as its text. It fails where it raises AssertionError, or returns what is false, but not None.
+    The function gets a row: of a DataFrame as a dictionary, of an RDD as its text.
 
     Raises:
         FunctionError: there is no such function.
-        TraceError: from each call: it raises something else.
     """
     function, _ = load_function(text, "--test")
-
-    def fails(row: Any) -> bool:
-        try:
-            verdict = function(row)
-        except AssertionError:
-            return True
-        except Exception as problem:
-            # Another failure than the one that is looked for, or a fault of the test: no verdict either way.
-            raise TraceError(f"{text}: {type(problem).__name__}: {problem}") from problem
-        return verdict is not None and not verdict
-
-    return fails
-
-
-def _traced(
-    spark: SparkSession,
-    recipe: Recipe,
-    failing: Sequence[Sequence[Any]],
-    stop: Callable[[int], str],
-    *,
-    are_stored: bool,
-) -> list[Witnesses]:
-    """What the first of some failing rows are made from; of a single one this says nothing of the others."""
-    if len(failing) < 2:
-        return []
-    return traced_rows(spark, recipe, failing[:TRACED_MAX], are_stored=are_stored, stop=stop)
+    return failing_by(function, text)
 
 
 def _to_json(found: Sifted, answer: FoundRows, failing: Sequence[FailingRow]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ is one-minimal, that is, without any single one of its rows the test passes.
 from __future__ import annotations
 
 import math
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -60,6 +61,26 @@ class Minimised:
     rows_run: int
     known: int
     stopped: str = ""
+
+    def summary(self, searched: str) -> str:
+        """What was found, in words. ``searched``: the rows that were searched, with their number."""
+        found = f"{len(self.rows):,} of the {searched} fail still"
+        if self.one_minimal:
+            return f"{found}, and none of them can be left out"
+        return f"{found}; the search was stopped: {self.stopped}"
+
+
+def stop_after(runs_max: int | None, timeout_s: float | None) -> Callable[[int], str]:
+    """A function that says why a search ends after some runs; empty: it goes on. None: no limit; time begins with this call."""
+    began = time.monotonic()
+
+    def stop(runs: int) -> str:
+        if runs_max is not None and runs >= runs_max:
+            return f"{runs:,} runs"
+        late = timeout_s is not None and time.monotonic() - began > timeout_s
+        return f"{timeout_s:g} seconds" if late else ""
+
+    return stop
 
 
 class StoppedError(LineageError):

@@ -29,12 +29,13 @@ class ItemGroup:
 
 @dataclass(frozen=True, slots=True)
 class Showing:
-    """Traced items as displayed. ``reasons`` and ``gaps`` as those of the items."""
+    """Traced items as displayed. ``reasons`` and ``gaps`` as those of the items; ``is_trace``: false of what is no trace, and so neither exact nor a superset."""
 
     groups: Sequence[ItemGroup]
     reasons: Sequence[str]
     gaps: Sequence[str]
     warnings: Sequence[str]
+    is_trace: bool = True
 
 
 def record_text(record: object) -> str:
@@ -53,7 +54,8 @@ def shown_text(showing: Showing, width: int | None = None) -> str:
     if not showing.groups:
         lines.append("no items")
     lines += [f"warning: {warning}" for warning in showing.warnings]
-    lines += [f"superset: {reason}" for reason in showing.reasons] or ["exact"]
+    if showing.is_trace:
+        lines += [f"superset: {reason}" for reason in showing.reasons] or ["exact"]
     lines += [f"incomplete: {gap}" for gap in showing.gaps]
     return "\n".join(lines) + "\n"
 
@@ -72,9 +74,10 @@ def html_of(showing: Showing) -> str:
     parts = [part for group in showing.groups for part in _group_parts(group)]
     parts += [] if showing.groups else [note("no items")]
     parts += [note("warning", warning, "doubtful") for warning in showing.warnings]
-    parts += [note("superset", reason, "doubtful") for reason in showing.reasons] or [
-        note("exact", tone="good")
-    ]
+    if showing.is_trace:
+        parts += [note("superset", reason, "doubtful") for reason in showing.reasons] or [
+            note("exact", tone="good")
+        ]
     parts += [note("incomplete", gap, "bad") for gap in showing.gaps]
     return block(parts)
 

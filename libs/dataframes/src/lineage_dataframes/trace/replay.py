@@ -79,6 +79,8 @@ COMBINED_MAX = 1_000_000
 """Rows of a group whose values are read."""
 
 State: TypeAlias = Literal["same", "nearly the same", "changed", "gone"]
+STATE_TEXTS: Mapping[str, str] = MappingProxyType({"same": "the same", "gone": "no row"})
+"""What stands for the values of a row of some states."""
 
 AddedRows: TypeAlias = "Mapping[int, pa.Table]"
 """Rows that sources have besides: by the source's place in the recipe, with all columns of its view."""
@@ -124,6 +126,23 @@ class Replay:
     def reproduced(self) -> bool:
         """Whether each requested row came out with the very values of the job's."""
         return all(row.state == "same" for row in self.rows)
+
+    @property
+    def heading(self) -> str:
+        """What the plan read, in words."""
+        made = _counted(self.witnesses)
+        if self.reads_all_rows:
+            return f"replayed without {_counted(self.left_out)} of the sources"
+        if self.left_out:
+            used = self.left_out - self.unused
+            return f"replayed without {used:,} of the {made} that the output is made from"
+        return f"replayed on the {made} that the output is made from"
+
+    @property
+    def differences(self) -> tuple[str, ...]:
+        """Why rows may differ from the job's, where the plan read the witnesses alone."""
+        differs = any(row.state in {"changed", "gone"} for row in self.rows)
+        return (*(self.reasons if differs else ()), *self.uncertain)
 
 
 @dataclass(frozen=True)
@@ -736,6 +755,10 @@ class Replayer:
                 return "changed"
             state = "nearly the same"
         return "same" if state == "same" else "nearly the same"
+
+
+def _counted(count: int) -> str:
+    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 _STATES: tuple[State, ...] = ("same", "nearly the same", "changed", "gone")

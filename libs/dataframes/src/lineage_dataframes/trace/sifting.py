@@ -18,11 +18,18 @@ from lineage_dataframes.spark.pyspark_parts import to_arrow
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_dataframes.trace.held_rows import SourceRows, source_rows
 from lineage_dataframes.trace.pushed_down import push_down
-from lineage_dataframes.trace.replay import Replayer, values_of_rows
+from lineage_dataframes.trace.replay import Replayer, RequestedOutput, values_of_rows
 from lineage_dataframes.trace.rows import output_of, parquet_rows
 from lineage_dataframes.trace.session import session_with_settings, translate_spark_errors
 from lineage_query.minimising import Minimised, Part, first_suspects, minimise
-from lineage_query.overlaps import Witnesses, shared_parts, sharing, traced_each
+from lineage_query.overlaps import (
+    TRACED_MAX,
+    Witnesses,
+    most_overlapping,
+    shared_parts,
+    sharing,
+    traced_each,
+)
 
 RowTest = Callable[[Mapping[str, Any]], bool]
 """Whether a row, its values by column, fails."""
@@ -39,7 +46,7 @@ class Sifted:
     """A smallest set. ``rows``: the rows of sources; ``outcome``: the rows that the plan makes of them alone, of which one fails.
 
     ``witnesses``: how many rows there were to search. ``pushed_down``: how many parts were tested by aggregates of their values, without a run of the plan.
-    ``sharing``: of how many of the failing rows that were traced each of the rows is a witness, by file and ordinal.
+    ``traced``: of how many failing rows is known what they are made from; ``sharing``: of how many of these each of the rows is a witness, by file and ordinal.
     """
 
     rows: SourceRows
@@ -47,6 +54,7 @@ class Sifted:
     witnesses: int
     found: Minimised
     pushed_down: int
+    traced: int
     sharing: Mapping[tuple[str, int], int]
 
 
@@ -139,6 +147,70 @@ def _rows_by_spark(
         yield from zip(table[ROW_COLUMN].to_numpy().tolist(), rows, strict=True)
 
 
+def sift_failing(
+    spark: SparkSession,
+    recipe: Recipe,
+    failing: Sequence[Sequence[Any]],
+    outputs: Sequence[RequestedOutput],
+    fails: RowTest,
+    stop: Callable[[int], str],
+    *,
+    are_stored: bool,
+) -> tuple[int, Sifted]:
+    """Sift the one of some failing rows that shares its witnesses with most others; its number, and what was found.
+
+    Args:
+        spark: as in `Replayer`.
+        recipe: as there.
+        failing: the values of the rows, at least one.
+        outputs: each of them, as it is requested.
+        fails: as in `sift`.
+        stop: as in `sift`.
+        are_stored: as in `traced_rows`.
+
+    Raises:
+        LineageError: as `sift` and `Replayer` raise it.
+    """
+    traced = _traced(spark, recipe, failing, stop, are_stored=are_stored)
+    number = most_overlapping(traced)
+    return number, sift(Replayer(spark, recipe, outputs[number]), fails, stop, traced)
+
+
+def sift_requested(
+    spark: SparkSession,
+    recipe: Recipe,
+    requested: RequestedOutput,
+    fails: RowTest,
+    stop: Callable[[int], str],
+) -> Sifted:
+    """Sift the witnesses of requested rows together.
+
+    Arguments as those of `sift_failing`.
+
+    Raises:
+        LineageError: as `sift` and `Replayer` raise it.
+    """
+    replayer = Replayer(spark, recipe, requested)
+    rows = [row.values for row in replayer.requested]
+    if len(rows) > 1:
+        rows = [row for row in rows if fails(dict(zip(replayer.columns, row, strict=True)))]
+    return sift(replayer, fails, stop, _traced(spark, recipe, rows, stop, are_stored=False))
+
+
+def _traced(
+    spark: SparkSession,
+    recipe: Recipe,
+    failing: Sequence[Sequence[Any]],
+    stop: Callable[[int], str],
+    *,
+    are_stored: bool,
+) -> list[Witnesses]:
+    """What the first of some failing rows are made from; of a single one this says nothing of the others."""
+    if len(failing) < 2:
+        return []
+    return traced_rows(spark, recipe, failing[:TRACED_MAX], are_stored=are_stored, stop=stop)
+
+
 def sift(
     replayer: Replayer,
     fails: RowTest,
@@ -196,4 +268,5 @@ def sift(
         alone = latest[found.rows] if found.rows in latest else outcome(found.rows)
     rows = source_rows([elements[n] for n in found.rows])
     of_failing = {elements[n][0]: int(counts[n]) for n in found.rows}
-    return Sifted(rows, alone, len(elements), found, pushed_down, of_failing)
+    traced = sum(map(bool, overlap))
+    return Sifted(rows, alone, len(elements), found, pushed_down, traced, of_failing)

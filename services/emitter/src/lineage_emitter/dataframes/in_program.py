@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 from weakref import WeakSet
 
 from lineage_emitter import scope
 from lineage_emitter.dataframes.plans import recipe_of
+from lineage_emitter.dataframes.replayed_frames import ReplayedRows, SmallestRows
 from lineage_emitter.errors import TracingError
 from lineage_emitter.sdk.checksums import Checksums
+from lineage_query.minimising import PassingTestError, stop_after
+from lineage_query.row_tests import FAILING_MAX, failing_by
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:
@@ -21,6 +25,8 @@ if TYPE_CHECKING:
     from lineage_dataframes.sources.witnesses import Witnesses
     from lineage_dataframes.trace.forward import ForwardRows
 
+ROWS_TESTED_MAX = 1_000_000
+"""Rows of a frame that are tested where none are named: they are in memory meanwhile."""
 IN_PLAN = "plan:"
 """What the name of a node of the plan begins with, where rows stand in it."""
 
@@ -43,7 +49,7 @@ def frame_lineage(frame: DataFrame) -> FrameLineage:
         ValueError: the plan can't be recorded.
     """
     with scope.suspended():
-        return FrameLineage(frame.sparkSession, _with_checksums(recipe_of(frame)))
+        return FrameLineage(frame, _with_checksums(recipe_of(frame)))
 
 
 def _with_checksums(recipe: Recipe) -> Recipe:
@@ -74,8 +80,9 @@ def lineage_property(frame: DataFrame) -> Any:
 class FrameLineage:
     """Where rows of a frame come from. Each question is a query (see :mod:`lineage_dataframes.trace.backward`)."""
 
-    def __init__(self, spark: SparkSession, recipe: Recipe) -> None:
-        self._spark = spark
+    def __init__(self, frame: DataFrame, recipe: Recipe) -> None:
+        self._frame = frame
+        self._spark = frame.sparkSession
         self.recipe = recipe
 
     def back(self, *rows: Any, where: str | None = None, as_now: bool = False) -> FrameRows:
@@ -134,6 +141,99 @@ class FrameLineage:
             )
             outcome = trace_forward(self._spark, recipe, {file.path: [row]})
         return OutputRows(replace(outcome, reasons=(*now, *outcome.reasons)))
+
+    def replay(
+        self, *rows: Any, where: str | None = None, exclude: str | Sequence[str] = ()
+    ) -> ReplayedRows:
+        """Some rows again: of the rows that they were made from alone, or without some rows of sources.
+
+        Args:
+            rows: as in `back`.
+            where: as in `back`.
+            exclude: places of rows of sources that are left out: ``PATH:LINE``, ``PATH#ROW`` or ``SOURCE#COLUMN=VALUE``.
+
+        Raises:
+            RefusedError: the plan can't be computed over these rows, or gives too many.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError, LocationError: there is no such row.
+        """
+        from lineage_dataframes.trace.replay import Replayer, RequestedOutput
+        from lineage_dataframes.trace.source_rows import source_rows_at
+
+        places = [exclude] if isinstance(exclude, str) else list(exclude)
+        requested = RequestedOutput(rows=tuple(rows), where="" if rows else where or "true")
+        with scope.suspended():
+            left_out = source_rows_at(self._spark, self.recipe, places)
+            return ReplayedRows(Replayer(self._spark, self.recipe, requested).replay(left_out))
+
+    def sift(
+        self,
+        test: Callable[[Mapping[str, Any]], object],
+        *rows: Any,
+        where: str | None = None,
+        runs_max: int | None = None,
+        timeout_s: float | None = None,
+    ) -> SmallestRows:
+        """The smallest set of rows of sources that still gives a row which fails a test.
+
+        Args:
+            test: gets a row as a dictionary. The row fails where it raises AssertionError, or returns what is false, but not None.
+            rows: as in `back`: what they were made from is searched.
+            where: as in `back`. Neither: the rows that fail among all that the frame gives, of which there may be `ROWS_TESTED_MAX`, and
+                of these the one that shares what it was made from with most others.
+            runs_max: ends the search after so many runs of the plan, with the best set so far.
+            timeout_s: ends it after so many seconds.
+
+        Raises:
+            PassingTestError: no row fails, or none does on what it was made from alone.
+            UnsteadyTestError: the test, or the plan, does not give the same each time.
+            RefusedError: the plan can't be computed over some rows, or the frame has too many.
+            ChangedSourceError: a source is not what it was when the frame was made.
+            RowError: the frame has no such row or column.
+        """
+        from lineage_dataframes.sources.witnesses import Witnesses
+        from lineage_dataframes.trace.replay import RequestedOutput
+        from lineage_dataframes.trace.sifting import sift_failing, sift_requested
+        from lineage_dataframes.trace.source_rows import places_and_texts
+
+        fails = failing_by(test, getattr(test, "__name__", "the test"))
+        stop = stop_after(runs_max, timeout_s)
+        with scope.suspended():
+            if rows or where is not None:
+                requested = RequestedOutput(rows=tuple(rows), where="" if rows else where or "true")
+                found = sift_requested(self._spark, self.recipe, requested, fails, stop)
+            else:
+                failing = self._failing(fails)
+                outputs = [RequestedOutput(rows=(row,)) for row in failing]
+                _, found = sift_failing(
+                    self._spark, self.recipe, failing, outputs, fails, stop, are_stored=False
+                )
+            texts = places_and_texts(self._spark, self.recipe, found.rows)
+        by_source: dict[tuple[int | None, str], Any] = {}
+        by_source.update((at, ordinals) for at, ordinals in found.rows.items() if len(ordinals))
+        smallest = FrameRows(self._spark, self.recipe, Witnesses(by_source, matched=1))
+        return SmallestRows(found, smallest, list(texts.values()))
+
+    def _failing(self, fails: Callable[[Mapping[str, Any]], bool]) -> list[tuple[Any, ...]]:
+        """The first of the frame's rows that fail."""
+        from lineage_dataframes.errors import RefusedError
+        from lineage_dataframes.spark.pyspark_parts import to_arrow
+        from lineage_dataframes.trace.replay import values_of_rows
+        from lineage_dataframes.trace.session import translate_spark_errors
+
+        with translate_spark_errors():
+            table = to_arrow(self._frame.limit(ROWS_TESTED_MAX + 1))
+        if table.num_rows > ROWS_TESTED_MAX:
+            raise RefusedError(
+                f"the frame has more than {ROWS_TESTED_MAX:,} rows: give rows that fail, or a condition"
+            )
+        rows = values_of_rows(table)
+        names = self._frame.columns
+        failing = (row for row in rows if fails(dict(zip(names, row, strict=True))))
+        found = list(islice(failing, FAILING_MAX))
+        if not found:
+            raise PassingTestError("no row of the frame fails the test")
+        return found
 
     def _recipe(self, *, as_now: bool) -> tuple[Recipe, tuple[str, ...]]:
         """The recipe, over files as they are now if that is wanted, and what has changed in these."""
