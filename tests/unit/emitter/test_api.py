@@ -599,6 +599,20 @@ def test_inputs_are_numbered_where_many_outputs_may_share_them(
         assert sum(node.node == "total:inputs" for node in nodes) == numbered
 
 
+def test_inputs_that_are_added_again_wait_once(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairing, "OPEN_INPUTS_MAX", 3)
+    with LineageApi("again") as api:
+        graph_of(api)
+        with api.task("total"):
+            lines = np.repeat(np.arange(4, dtype=np.uint64) * 2, [6, 1, 5, 2])
+            api.add_inputs("read#0", lines[lines < 4], last=lines[lines < 4] + np.uint64(1))
+            api.add_inputs("read#0", lines[lines > 2])
+            api.add_output("total#0#0")
+    assert traced(here, "total#0#0") == [f"read#0#{n}" for n in (0, 1, 2, 3, 4, 6)]
+    with open_store(api.settings.store) as store:
+        assert "total:inputs" not in {node.node for node in store.graph(api.app).nodes()}
+
+
 def test_memory_of_paired_capture_does_not_grow(
     here: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

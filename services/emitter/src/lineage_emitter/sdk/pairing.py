@@ -390,7 +390,7 @@ def _window_starts(tags: I64, is_output: Mask, reset: Mask, count: I64) -> tuple
 
 
 class _Segments:
-    """Inputs as maximal runs of positions that follow on one another."""
+    """Inputs as maximal chains, each of which is one run of positions from its first input to any of the others."""
 
     def __init__(self, inputs: Items) -> None:
         self._inputs = inputs
@@ -433,19 +433,24 @@ class _Segments:
 
 
 def _begins(inputs: Items) -> Mask:
-    """Which inputs do not follow on the one before them."""
+    """Which inputs do not go on where the one before them is: at a place within it or behind it, and as far at least.
+
+    So the union of inputs of which all but the first go on is from where the first begins to where the last ends.
+    """
     begins = np.ones(len(inputs), np.bool_)
     if len(inputs) > 1:
-        before = inputs.last[:-1]
-        follows = (inputs.first[1:] == before + _ONE) & (inputs.first[1:] > before)
-        begins[1:] = ~(follows & (inputs.space[1:] == inputs.space[:-1]))
+        first, last, before = inputs.first, inputs.last[1:], inputs.last[:-1]
+        # There is no place behind the last one: 0 is what this sum is then.
+        goes_on = (first[1:] <= before) | (first[1:] == before + _ONE)
+        goes_on &= (first[1:] >= first[:-1]) & (last >= before)
+        begins[1:] = ~(goes_on & (inputs.space[1:] == inputs.space[:-1]))
         if inputs.text is not None:
             begins |= inputs.is_opaque()
     return begins
 
 
 def _joined(inputs: Items, tags: I64) -> tuple[Items, I64]:
-    """Inputs of one tag that follow on one another as one."""
+    """Inputs of one tag that go on from one to the next as one."""
     begins = _begins(inputs)
     begins |= _changes(tags)
     first = np.flatnonzero(begins)
