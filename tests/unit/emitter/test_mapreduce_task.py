@@ -122,6 +122,23 @@ def test_who_goes_past_the_standard_streams_fails(tmp_path: Path, program: str) 
     assert "Error" in ran.error
 
 
+def test_what_a_program_puts_in_the_place_of_write_sees_what_it_wrote(tmp_path: Path) -> None:
+    program = """
+        import io, sys
+        write, seen = sys.stdout.write, []
+        sys.stdout.write = lambda text: seen.append(text) or write(text)
+        for line in sys.stdin:
+            sys.stdout.writelines([line[0], line[1:]])
+        assert "".join(seen) == "a\\nb\\n", seen
+        try:
+            io.TextIOWrapper.write(sys.stdout, "past it")
+        except io.UnsupportedOperation:
+            sys.exit(5)
+        """
+    ran = run_task(tmp_path, program, b"a\nb\n")
+    assert (ran.code, ran.made_from) == (5, [(b"0", b"a|"), (b"1", b"b|")])
+
+
 @pytest.mark.parametrize("observed", [True, False])
 def test_a_record_that_holds_the_mark_stops_the_task(tmp_path: Path, observed: bool) -> None:
     program = f"import sys\nfor line in sys.stdin: print('{MARK.decode()}')"
