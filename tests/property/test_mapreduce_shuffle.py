@@ -164,6 +164,7 @@ def few_at_a_time() -> Iterator[None]:
         patch.setattr(mapreduce_shuffle, "PARTS_OPEN", 4)
         patch.setattr(mapreduce_shuffle, "BYTES_IN_MEMORY", 24)
         patch.setattr(mapreduce_logs, "RECORDS_READ", 5)
+        patch.setattr(mapreduce_logs, "BYTES_READ", 9)
         patch.setattr(mapreduce_logs, "END_BYTES", 7)
         yield
 

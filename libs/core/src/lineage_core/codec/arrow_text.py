@@ -112,9 +112,23 @@ def split_last(texts: pa.StringArray, mark: str) -> tuple[pa.StringArray, pa.Str
 
 def encode_dictionary(texts: pa.StringArray) -> tuple[I64, list[str]]:
     """Texts as numbers (int64, one each) of a list that holds each of them once."""
+    return _encoded(texts)
+
+
+def encode_bytes(content: bytes, bounds: I64) -> tuple[I64, list[bytes]]:
+    """Pieces of bytes, one behind the other, as numbers (int64, one each) of a list that holds each of them once.
+
+    ``bounds``: where each piece begins, and where the last one ends.
+    """
+    lib, _ = _arrow()
+    buffers = [None, lib.py_buffer(np.ascontiguousarray(bounds)), lib.py_buffer(content)]
+    return _encoded(lib.Array.from_buffers(lib.large_binary(), len(bounds) - 1, buffers))
+
+
+def _encoded(column: Any) -> tuple[I64, Any]:
     _, kernels = _arrow()
-    coded = kernels.dictionary_encode(texts, memory_pool=_pool())
-    codes = np.frombuffer(coded.indices.buffers()[1], np.int32)[: len(texts)].astype(np.int64)
+    coded = kernels.dictionary_encode(column, memory_pool=_pool())
+    codes = np.frombuffer(coded.indices.buffers()[1], np.int32)[: len(column)].astype(np.int64)
     return codes, coded.dictionary.to_pylist()
 
 

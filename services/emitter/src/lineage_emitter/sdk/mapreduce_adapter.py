@@ -147,7 +147,7 @@ class _Outputs:
         """Each row is what a mapper wrote."""
         task.superset_reason = MAP_REASON if log.is_superset else ""
         begin = 0
-        for made_from, _ in log.records():
+        for made_from, *_ in log.records():
             rows, inputs = np.arange(begin, begin + len(made_from)), np.flatnonzero(made_from)
             split = np.full(len(inputs), log.partition)
             self._add_inputs(task, JoinedRecords(rows[inputs], split, made_from[inputs]))

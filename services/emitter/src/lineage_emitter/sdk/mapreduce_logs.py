@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from lineage_core.codec import arrow_text as arrow
 from lineage_emitter.errors import CaptureFailedError
 from lineage_emitter.sdk.mapreduce_task import GIVEN, LINE, LINES, NO_LINE
 
@@ -19,17 +19,23 @@ if TYPE_CHECKING:
 
 RECORDS_READ = 1 << 17
 """Records of a log that are in memory at a time, and those of what its task wrote at once."""
+BYTES_READ = 1 << 22
+"""Of a log that are read at once; more where a task wrote more at once."""
 END_BYTES = 1 << 16
 """Of a log that are read at once to find its last line, which names each attempt that a reducer was given records of."""
+
+_LINE_END = ord("\n")
 
 
 class Records(NamedTuple):
     """What a mapper wrote, in order.
 
-    ``made_from``: int64[n], of each record lines of its split (see :func:`lines_of`), 0 where it was made from none. ``keys``: of each record its key, with a line end; none where the records are the job's output.
+    ``made_from``: int64[n], of each record lines of its split (see :func:`lines_of`), 0 where it was made from none. ``key``: int64[n],
+    of each record the place of its key in ``keys``, which have line ends; none where the records are the job's output.
     """
 
     made_from: I64
+    key: I64
     keys: list[bytes]
 
 
@@ -37,6 +43,14 @@ def lines_of(made_from: I64) -> tuple[I64, I64]:
     """The first and the last line of each record's lines: n > 0: the line n - 1; n < 0: perhaps all lines up to -n - 1."""
     last = np.abs(made_from) - 1
     return np.where(made_from > 0, last, 0), last
+
+
+class _Frames(NamedTuple):
+    """What a mapper wrote at once, several times: what the records were made from, the lines of their headers, and the line behind."""
+
+    made_from: list[I64]
+    headers: list[int]
+    stop: int
 
 
 class TaskLog:
@@ -67,18 +81,38 @@ class TaskLog:
         Raises:
             CaptureFailedError: the log is not what a task writes.
         """
-        made_from, keys, count = list[Any](), list[bytes](), 0
+        data = b""
         with self.path.open("rb") as log:
-            while not (header := log.readline()).startswith(b"{"):
-                made_from.append(_made_from(header))
-                count += len(made_from[-1])
-                if not self.is_of_output:
-                    keys += islice(log, len(made_from[-1]))
-                if count >= RECORDS_READ:
-                    yield Records(np.concatenate(made_from), keys)
-                    made_from, keys, count = [], [], 0
-        if made_from:
-            yield Records(np.concatenate(made_from), keys)
+            while more := log.read(BYTES_READ + len(data)):
+                data += more
+                ends = np.flatnonzero(np.frombuffer(data, np.uint8) == _LINE_END)
+                bounds, line = np.append(0, ends + 1), 0
+                while (frames := self._frames(data, bounds, line)).headers:
+                    yield self._records(data, bounds[line : frames.stop + 1], frames)
+                    line = frames.stop
+                data = data[bounds[line] :]
+        if not data.startswith(b"{"):
+            raise CaptureFailedError(f"{self.path.name} has fewer keys than records")
+
+    def _frames(self, data: bytes, bounds: I64, line: int) -> _Frames:
+        """What stands whole behind a line. ``bounds``: where each line begins, and the last one ends."""
+        made_from, headers, start, count = list[Any](), list[int](), line, 0
+        while count < RECORDS_READ and line + 1 < len(bounds):
+            of_records = _made_from(data[bounds[line] : bounds[line + 1]])
+            stop = line + 1 + (0 if self.is_of_output else len(of_records))
+            if stop >= len(bounds):
+                break
+            made_from.append(of_records)
+            headers.append(line - start)
+            line, count = stop, count + len(of_records)
+        return _Frames(made_from, headers, line)
+
+    def _records(self, data: bytes, bounds: I64, frames: _Frames) -> Records:
+        made_from = np.concatenate(frames.made_from)
+        if self.is_of_output:
+            return Records(made_from, np.zeros(0, np.int64), [])
+        codes, lines = arrow.encode_bytes(data, bounds)
+        return Records(made_from, np.delete(codes, frames.headers), lines)
 
 
 class ReducerKeys:

@@ -170,10 +170,11 @@ class Shuffle:
             np.zeros(sum(map(len, part_of_code)), np.int64),
         )
         for log in self._mappers.values():
-            for made_from, keys in log.records():
-                code = np.fromiter(map(code_of.get, keys, repeat(-1)), np.int64, len(keys))
-                logged += np.bincount(code[code >= 0], minlength=len(logged))
-                chosen = np.flatnonzero((code >= 0) & (made_from != 0))
+            for made_from, key, keys in log.records():
+                code = np.fromiter(map(code_of.get, keys, repeat(-1)), np.int64, len(keys))[key]
+                is_given = code >= 0
+                logged += np.bincount(code[is_given], minlength=len(logged))
+                chosen = np.flatnonzero(is_given & (made_from != 0))
                 code = code[chosen]
                 split = np.full(len(code), log.partition)
                 rows = np.stack((code, split, made_from[chosen]), axis=1)
