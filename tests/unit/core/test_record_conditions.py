@@ -137,3 +137,56 @@ def test_a_condition_changes_no_record() -> None:
         with pytest.raises(TypeError):
             read_condition(text)(passing)
     assert list(passing) == [1, 2, 3]
+
+
+class _Number(int):
+    """Says that it is the one that was asked, and what."""
+
+    def __gt__(self, other: Any) -> Any:
+        return ("greater", other)
+
+    def __lt__(self, other: Any) -> Any:
+        return ("less", other)
+
+    def __eq__(self, other: object) -> Any:
+        return ("equal", other)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+class _Text(str):
+    __slots__ = ()
+
+    def __ge__(self, other: Any) -> Any:
+        return ("not less", other)
+
+    def __ne__(self, other: object) -> Any:
+        return ("other", other)
+
+    def __hash__(self) -> int:
+        return 0
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("record > 3", "record < 3", "record == 3", "record > True", "record == False"),
+        *("record > 3.5", "record < -2.5", "record == 3.0", "record == (3,)", "record == None"),
+        *("record >= 'b'", "record != 'b'", "record > 'b'", "record == 'b'", "record >= b'b'"),
+        *("record in (3, 'b')", "record in [3.5]", "record not in (3,)", "record in 'abc'"),
+    ],
+)
+@pytest.mark.filterwarnings("ignore::SyntaxWarning", "ignore::BytesWarning")
+def test_a_record_s_own_comparisons_come_first(text: str) -> None:
+    condition, code = read_condition(text), compile(text, "condition", "eval")
+    for record in (_Number(3), _Number(4), _Text("b"), 3, 3.0, True, "b", b"b", (3,), None):
+        expected = value_or_problem(lambda record: eval(code, {"record": record}), record)
+        assert value_or_problem(condition, record) == expected
+
+
+def value_or_problem(test: Any, record: Any) -> Any:
+    try:
+        return test(record)
+    except Exception as problem:
+        return type(problem)

@@ -14,6 +14,7 @@ import ast
 import operator
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any, Literal, TypeAlias
 
 from lineage_core.errors import LineageError
@@ -47,6 +48,15 @@ _COMPARISONS: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
     ast.In: lambda part, parts: _contains(parts, part),
     ast.NotIn: lambda part, parts: not _contains(parts, part),
 }
+_MIRRORED: Mapping[type[ast.cmpop], Callable[[Any, Any], Any]] = {
+    ast.Eq: operator.eq,
+    ast.NotEq: operator.ne,
+    ast.Lt: operator.gt,
+    ast.LtE: operator.ge,
+    ast.Gt: operator.lt,
+    ast.GtE: operator.le,
+}
+"""With the sides swapped."""
 _RECORD = "record"
 
 
@@ -153,7 +163,7 @@ def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _
         if _is_constant(others[0]):
             constant = right(None)
             if first is _itself:
-                return lambda record: compare(record, constant)
+                return _compared_itself(type(ops[0]), compare, constant)
             return lambda record: compare(first(record), constant)
         return lambda record: compare(first(record), right(record))
 
@@ -167,6 +177,18 @@ def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _
         return True
 
     return holds
+
+
+def _compared_itself(
+    op: type[ast.cmpop], compare: Callable[[Any, Any], Any], constant: Any
+) -> _Term:
+    """A comparison of the record itself, without a step of Python where there is a way."""
+    if op is ast.In:
+        return partial(operator.contains, constant)
+    # These answer for their own type and its subtypes alone, whose own comparisons come first, as in the other order.
+    if op in _MIRRORED and type(constant) in {int, str, bytes}:
+        return partial(_MIRRORED[op], constant)
+    return lambda record: compare(record, constant)
 
 
 def _is_constant(tree: ast.expr) -> bool:
@@ -185,18 +207,17 @@ def _itself(record: Any) -> Any:
 
 
 def _part(value: _Term, index: Any) -> _Term:
-    def part(record: Any) -> Any:
-        whole = value(record)
+    def part_of(whole: Any) -> Any:
         # A dict of a type of its own may make the part, and keep it.
-        if type(whole) is not dict and _keeps_missing(whole) and index not in whole:
+        if isinstance(whole, dict) and _may_make(whole) and index not in whole:
             raise KeyError(index)
         return whole[index]
 
-    return part
+    return part_of if value is _itself else lambda record: part_of(value(record))
 
 
-def _keeps_missing(whole: Any) -> bool:
-    return isinstance(whole, dict) and not isinstance(whole, Counter)
+def _may_make(whole: dict[Any, Any]) -> bool:
+    return type(whole) is not dict and not isinstance(whole, Counter)
 
 
 def _length(value: _Term) -> _Term:
@@ -208,8 +229,14 @@ def _not(term: _Term) -> _Term:
 
 
 def _all(terms: list[_Term]) -> _Term:
+    if len(terms) == 2:
+        first, second = terms
+        return lambda record: first(record) and second(record)
     return lambda record: all(term(record) for term in terms)
 
 
 def _any(terms: list[_Term]) -> _Term:
+    if len(terms) == 2:
+        first, second = terms
+        return lambda record: first(record) or second(record)
     return lambda record: any(term(record) for term in terms)
