@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker import stopwatch, watch_conditions
-from lineage_emitter.worker.by_record import Filter, FlatMap, Map
+from lineage_emitter.worker.by_record import Filter, FlatMap, ForEach, Map, MapValues
 from lineage_emitter.worker.detail import Detail
 from lineage_emitter.worker.latency import SLOW_MIN_S
 from lineage_emitter.worker.operators import Chain, OpaqueFunction, ReadRecords
@@ -86,7 +86,9 @@ class Step:
             "map": lambda: Map(work),
             "filter": lambda: Filter(lambda record: work(record) % 3 > 0),
             "none": lambda: Filter(lambda record: work(record) < 0),
+            "foreach": lambda: ForEach(work),
             "flatMap": lambda: FlatMap(several),
+            "lists": lambda: FlatMap(lambda record: [work(record), record]),
             "lazily": lambda: OpaqueFunction(lazily),
             "at once": lambda: OpaqueFunction(at_once),
         }
@@ -101,7 +103,7 @@ class Step:
         """What it gives."""
         if self.kind == "filter":
             return [record for record in records if record % 3]
-        if self.kind == "flatMap":
+        if self.kind in {"flatMap", "lists"}:
             return [record for record in records for _ in range(2)]
         return [] if self.kind == "none" else records
 
@@ -113,7 +115,7 @@ class Step:
 
 STEPS = st.builds(
     Step,
-    st.sampled_from(["map", "filter", "none", "flatMap", "lazily", "at once"]),
+    st.sampled_from(["map", "filter", "none", "foreach", "flatMap", "lists", "lazily", "at once"]),
     st.lists(st.sampled_from([0.0, 0.125, 0.5, 1.0, 3.0]), min_size=1, max_size=5).map(tuple),
     st.booleans(),
 )
@@ -264,6 +266,39 @@ def test_a_task_whose_records_are_not_all_taken_is_timed_as_far_as_it_came(
             (path,) = watching.hits.glob("*.jsonl")
             task = json.loads(path.read_text().splitlines()[0])
     assert (task["records"], task["seconds"], task["is_whole"]) == (2, 3.0, False)
+
+
+@pytest.mark.parametrize(
+    ("step", "fails"), [("mapValues", False), ("mapValues", True), ("map", True), ("flatMap", True)]
+)
+def test_a_slow_record_is_told_as_the_function_s_step_got_it(
+    tmp_path: Path, clock: Clock, step: str, fails: bool
+) -> None:
+    def work(value: Any) -> Any:
+        clock.now_s += 2
+        if fails:
+            raise ValueError(value)
+        return value
+
+    kinds = {"mapValues": MapValues, "map": Map, "flatMap": FlatMap}
+    texts = ValueTexts(ReprEncoder(100), None, 100)
+    with closing(WatchedJob(tmp_path, "app")) as job:
+        slow = WatchRequest("1", slower_than_s=BOUND_S)
+        with closing(WatchingFile(job.folder, "00000003", slow)) as watching:
+            watched = WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), texts)
+            config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
+            wrapped = Detail("1", watched=watched).wrap_step(kinds[step](work))
+            taken = iter(Chain(ReadRecords(config, "0", "0"), wrapped)(0, iter([("a", 1)])))
+            if fails:
+                with pytest.raises(ValueError, match="1"):
+                    next(taken)
+            else:
+                assert list(taken) == [("a", 1)]
+            segments.current_segment().finish()
+            (path,) = watching.hits.glob("*.jsonl")
+            (report,) = map(json.loads, path.read_text().splitlines())
+    assert (report["text"], report["seconds"], report["may_buffer"]) == ("('a', 1)", 2.0, False)
+    assert report["made_from"] == [["0#0", 0, 0]]
 
 
 @pytest.fixture

@@ -54,6 +54,10 @@ class ByRecord:
         """What it makes of one record."""
         raise NotImplementedError
 
+    def around(self, wrap: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> ByRecord:
+        """The same, which calls ``wrap`` of its function with the record."""
+        return type(self)(wrap(self.function))
+
 
 class Map(ByRecord):
     """``map``."""
@@ -88,7 +92,14 @@ class MapValues(ByRecord):
 
     def outputs(self, record: Any) -> Sequence[Any]:
         """What it makes of one record."""
-        return ((record[0], self.function(record[1])),)
+        return (self._pair(record),)
+
+    def around(self, wrap: Callable[[Callable[[Any], Any]], Callable[[Any], Any]]) -> ByRecord:
+        """The same: the record is key and value."""
+        return Map(wrap(self._pair))
+
+    def _pair(self, record: Any) -> tuple[Any, Any]:
+        return (record[0], self.function(record[1]))
 
 
 class FlatMap(Map):
@@ -97,7 +108,11 @@ class FlatMap(Map):
     kind: type = chain
 
     def run(self, records: Iterable[Any]) -> Iterator[Any]:
-        return chain.from_iterable(super().run(records))
+        return chain.from_iterable(self.collections(records))
+
+    def collections(self, records: Iterable[Any]) -> Iterator[Any]:
+        """What the function gives for each of the records."""
+        return super().run(records)
 
     def outputs(self, record: Any) -> Sequence[Any]:
         """What it makes of one record."""

@@ -6,7 +6,8 @@ behind it, while they have what it gave, and capture itself. Waiting counts, as 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
 from time import perf_counter
 from typing import Any, Generic, TypeVar
 
@@ -15,6 +16,10 @@ from lineage_emitter.worker.segment import Segment
 
 Owner = TypeVar("Owner")
 """Of a bound."""
+
+
+def _nothing() -> None:
+    pass
 
 
 class Stopwatch(Generic[Owner]):
@@ -40,6 +45,8 @@ class Stopwatch(Generic[Owner]):
         self._left_s: float | None = None
         """Since when others have what the function gave."""
         self._misses_outputs = False
+        self._count_calls: Callable[[], None] = _nothing
+        """Adds the calls of a function of one record to what counts them."""
 
     def _now_s(self) -> float:
         return perf_counter() - self._segment.capture_s
@@ -48,13 +55,58 @@ class Stopwatch(Generic[Owner]):
         self, bounds: Sequence[tuple[float, Owner]], tallies: Sequence[Tally] = ()
     ) -> None:
         """Seconds from which on a record is reported, and to whom; what counts the time of each. None of them: no record is timed."""
+        self._count_calls()
         self._bounds = list(bounds)
         self._tallies = tallies
         self.is_needed = bool(self._bounds or tallies)
         if not self.is_needed:
             self._began_s = self._record = None
 
-    def inputs(self, records: Iterator[Any]) -> Iterator[Any]:
+    def timed(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """A function that has a record just while it is called, until bounds change: what it gives is all there then."""
+        # Each step takes as long as a short function: calls are counted here, and added up later.
+        records, seconds, least_s = 0, 0.0, self._least_s
+
+        def count() -> None:
+            nonlocal records, seconds
+            for tally in self._tallies:
+                tally.records += records
+                tally.seconds += seconds
+            records, seconds = 0, 0.0
+
+        def call(record: Any) -> Any:
+            nonlocal records, seconds, least_s
+            began_s = perf_counter()
+            try:
+                return function(record)
+            finally:
+                taken_s = perf_counter() - began_s
+                records += 1
+                seconds += taken_s
+                if taken_s >= least_s:
+                    count()
+                    self._report_call(record, taken_s)
+                    least_s = self._least_s
+
+        self._count_calls = count
+        return call
+
+    @property
+    def _least_s(self) -> float:
+        """With less a record is neither reported nor kept."""
+        bounds_s = (*(bound_s for bound_s, _ in self._bounds), *(t.bound_s for t in self._tallies))
+        return min(bounds_s, default=inf)
+
+    def _report_call(self, record: Any, taken_s: float) -> None:
+        with self._segment.capturing():
+            for bound_s, owner in self._bounds:
+                if taken_s >= bound_s:
+                    self._report(owner, record, taken_s)
+            for tally in self._tallies:
+                if taken_s >= tally.bound_s:
+                    tally.keep(record, taken_s)
+
+    def inputs(self, records: Iterable[Any]) -> Iterator[Any]:
         """The records of a portion, on their way to the function."""
         # Each call takes as long as a short function: the two most frequent steps stand here.
         segment = self._segment
@@ -95,8 +147,13 @@ class Stopwatch(Generic[Owner]):
             return records
         return self._leaving(records)
 
-    def _leaving(self, records: Iterator[Any]) -> Iterator[Any]:
+    def parts(self, records: Iterable[Any]) -> Iterator[Any]:
+        """What the function gives for the record at work while others take it, where it passed :meth:`outputs` as a whole."""
+        return self._leaving(records)
+
+    def _leaving(self, records: Iterable[Any]) -> Iterator[Any]:
         segment = self._segment
+        self.resume()
         try:
             for record in records:
                 # As `leave` and `resume` do.
@@ -137,6 +194,7 @@ class Stopwatch(Generic[Owner]):
 
     def finish(self) -> None:
         """The function has done with the record at work: it takes the next one, or none any more."""
+        self._count_calls()
         if self._began_s is None:
             return
         if self._bounds:

@@ -32,6 +32,8 @@ class Conditions:
         self.folder = Path(folder)
         self._watches: dict[str, Watch] = {}
         self._read_at = 0.0
+        self.version = 0
+        """Changes when conditions come or go."""
 
     @property
     def are_due(self) -> bool:
@@ -54,6 +56,8 @@ class Conditions:
         except OSError:
             # The folder goes with the job, or can't be seen from here.
             watches = {}
+        if watches.keys() != self._watches.keys():
+            self.version += 1
         self._watches = watches
 
 
