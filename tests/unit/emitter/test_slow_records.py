@@ -76,6 +76,10 @@ class Step:
             clock.now_s += part_s
             yield record
 
+        def silent(record: int) -> Iterator[int]:
+            work(record)
+            yield from ()
+
         def lazily(split: int, records: Iterable[int]) -> Iterator[int]:
             return map(work, records)
 
@@ -89,6 +93,7 @@ class Step:
             "foreach": lambda: ForEach(work),
             "flatMap": lambda: FlatMap(several),
             "lists": lambda: FlatMap(lambda record: [work(record), record]),
+            "silent": lambda: FlatMap(silent),
             "lazily": lambda: OpaqueFunction(lazily),
             "at once": lambda: OpaqueFunction(at_once),
         }
@@ -105,7 +110,7 @@ class Step:
             return [record for record in records if record % 3]
         if self.kind in {"flatMap", "lists"}:
             return [record for record in records for _ in range(2)]
-        return [] if self.kind == "none" else records
+        return [] if self.kind in {"none", "silent"} else records
 
     def slow(self, records: list[int]) -> Counter[str]:
         """Those that it is slow with."""
@@ -115,7 +120,9 @@ class Step:
 
 STEPS = st.builds(
     Step,
-    st.sampled_from(["map", "filter", "none", "foreach", "flatMap", "lists", "lazily", "at once"]),
+    st.sampled_from(
+        ["map", "filter", "none", "foreach", "flatMap", "lists", "silent", "lazily", "at once"]
+    ),
     st.lists(st.sampled_from([0.0, 0.125, 0.5, 1.0, 3.0]), min_size=1, max_size=5).map(tuple),
     st.booleans(),
 )
