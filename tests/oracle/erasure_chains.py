@@ -205,6 +205,7 @@ class World:
                     length=status.st_size,
                     file_size=status.st_size,
                     mtime=status.st_mtime,
+                    checksum=sha256_of([path.read_bytes()]) if self.checksums else "",
                 )
             )
         spool.send(Splits(app=app, node=str(number), splits=tuple(splits)))

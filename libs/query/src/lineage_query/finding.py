@@ -275,8 +275,7 @@ class _Search:
         ):
             yield replace(self._query, state=FileVersion(state.size, state.mtime))
         yield self._query
-        if self._query.app is None:
-            yield replace(self._query, by_links=True)
+        yield replace(self._query, by_links=True)
 
     def _read(self, query: FileQuery) -> dict[str, list[RecordedFile]]:
         recorded = self._store.recorded_files(query)

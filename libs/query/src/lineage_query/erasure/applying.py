@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from lineage_query.erasure.steps import ErasureError, steps_of
 from lineage_query.erasure.topics import delete_records
 from lineage_store.errors import StoreError
 from lineage_store.materialised import delete_application
-from lineage_store.port import ErasableStore, ViewingStore
+from lineage_store.port import ErasableStore, GraphStore, ViewingStore
 from lineage_store.url import open_embedded
 
 PLAN_BYTES_MAX = 1 << 30
@@ -140,6 +140,7 @@ def apply_plan(
     """
     digest = approved["digest"]
     with Journal(place.journals, digest) as journal:
+        journal.forget(_not_done(journal, store))
         if journal.is_ended:
             return Applied(digest, journal.path, already=True, steps=tuple(_done(journal)))
         if journal.steps is None:
@@ -149,7 +150,7 @@ def apply_plan(
                     f"the plan is another one now ({plan.digest}); make it again and look at it: "
                     + "; ".join(differences(approved, plan))
                 )
-            journal.begin(steps_of(plan, query, store, place), query.subjects.keys)
+            journal.begin(steps_of(plan, query, store, place), query.subjects.keys, query.form)
         for number, step in enumerate(journal.steps or ()):
             if number not in journal.results:
                 journal.done(number, _perform(step, digest, store, place))
@@ -160,6 +161,26 @@ def apply_plan(
 def _done(journal: Journal) -> Iterator[tuple[Step, Mapping[str, Any]]]:
     for number, step in enumerate(journal.steps or ()):
         yield step, journal.results[number]
+
+
+def _not_done(journal: Journal, store: GraphStore) -> Collection[int]:
+    """Steps that the journal has as done, and a store has not: it is an older copy of the one in which they were, or another one."""
+    ids = set(store.application_ids())
+    apps = {
+        step["app"]
+        for number, step in enumerate(journal.steps or ())
+        if number in journal.results and step["kind"] == "store" and step["app"] in ids
+    }
+    missing = {
+        app
+        for app in apps
+        if not any(
+            isinstance(message, Erased) and message.plan == journal.digest
+            for message in store.messages(app, "erased")
+        )
+    }
+    # What else is done once more finds nothing to do.
+    return list(journal.results) if missing else ()
 
 
 def items_of(step: Step) -> ItemsOfTexts:

@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.erased_texts import Words
 from lineage_query.erasure.kinds import holds_all, holds_unreadable, words_of
-from lineage_query.erasure.source_rows import all_rows
+from lineage_query.erasure.source_rows import all_rows, is_csv
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import plain_path, split_scheme
+from lineage_store.paths import plain_path
 
 _BETWEEN = ("",)
 """Stands between words of different texts: no value goes from one into the other."""
-_UNCOMMITTED = ("_temporary", ".spark-staging", ".hive-staging")
-"""How folders begin in which a job keeps files until it commits them."""
+RECORD_LINES_MAX = 1_000
+"""Lines of one record of CSV that are read as one."""
+_QUOTE_WITHIN = re.compile(r'\\"(?![,;|\t]|$)')
+"""A quote that Spark has escaped; others may end a value with a backslash before it."""
 
 
 @dataclass
@@ -46,10 +47,7 @@ class FileSearch:
             RowsError: it is gone, can't be read, or is of a format that is not read here.
         """
         shown, of_folders = plain_path(self.path), words_of_folders(self.path)
-        for number, text in all_rows(self.reader, self.path):
-            self.rows_read += 1
-            if not self.rows_read % 1_000:
-                current_budget().check()
+        for number, text in self._records(shown):
             if is_cut(text):
                 self.unseen(f"{shown}: row {number:,} is too long to be read to its end")
             if holds_unreadable(text):
@@ -60,6 +58,36 @@ class FileSearch:
                     self.add(f"{shown}, row {number:,}", why)
                     break
             self._look_at_names(shown, text)
+
+    def _records(self, shown: str) -> Iterator[tuple[int, str]]:
+        """The rows with their numbers, and records of CSV that go over several lines as one."""
+        # One word stands in one line.
+        is_joined = is_csv(self.path) and any(sum(map(len, key)) > 1 for key in self.looked_for)
+        lines: list[str] = []
+        is_open = [False, False]
+        number = 0
+        for number, text in all_rows(self.reader, self.path):
+            self.rows_read += 1
+            if not self.rows_read % 1_000:
+                current_budget().check()
+            if is_joined:
+                lines.append(text)
+                is_open = [
+                    one != other for one, other in zip(is_open, _odd_quotes(text), strict=True)
+                ]
+                if any(is_open) and len(lines) < RECORD_LINES_MAX:
+                    continue
+                if any(is_open):
+                    self.unseen(
+                        f"{shown}: line {number:,} is of a record of more than {RECORD_LINES_MAX:,} lines, if its quotes are none of a text"
+                    )
+                    is_open = [False, False]
+                yield number, "\n".join(lines)
+                lines = []
+            else:
+                yield number, text
+        if lines:
+            yield number, "\n".join(lines)
 
     def _look_at_names(self, shown: str, text: str) -> None:
         """Names of columns: those of a table that was turned (`pivot`) are values of rows."""
@@ -101,11 +129,7 @@ def _names_in(value: Any) -> Iterator[str]:
             return
 
 
-def uncommitted_in(folder: str) -> Iterable[str]:
-    """Folders of an output on this machine in which jobs that ended early left files: no reader reads them."""
-    scheme, rest = split_scheme(folder)
-    if scheme not in {"", "file"} or not os.path.isdir(rest):
-        return ()
-    return [
-        str(path) for path in sorted(Path(rest).iterdir()) if path.name.startswith(_UNCOMMITTED)
-    ]
+def _odd_quotes(line: str) -> tuple[bool, bool]:
+    """Whether a value goes on in the next line, or one of the line before ends in this one: where quotes are doubled, and where they are escaped."""
+    line = _QUOTE_WITHIN.sub("", line)
+    return bool(line.count('"') % 2), bool(line.replace('\\"', "").count('"') % 2)

@@ -10,7 +10,7 @@ import fcntl
 import hashlib
 import json
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +18,7 @@ from typing import IO, TYPE_CHECKING, Any
 
 from lineage_core.environment.private_files import ensure_private_folder, private_opener
 from lineage_core.errors import LineageError
+from lineage_query.erasure.source_rows import SourceForm
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -71,6 +72,7 @@ class Journal:
             raise JournalError(f"another process carries this plan out ({self.path})") from error
         self.steps: Sequence[Step] | None = None
         self.bound: BoundKeys | None = None
+        self.form: SourceForm | None = None
         self.results: dict[int, Mapping[str, Any]] = {}
         self.is_ended = False
         try:
@@ -79,18 +81,32 @@ class Journal:
             self._file.close()
             raise
 
-    def begin(self, steps: Sequence[Step], keys: Sequence[Sequence[str]] = ()) -> None:
-        """Freeze what is to be done. ``keys``: of the subjects, where they are named by keys."""
+    def begin(
+        self,
+        steps: Sequence[Step],
+        keys: Sequence[Sequence[str]] = (),
+        form: SourceForm | None = None,
+    ) -> None:
+        """Freeze what is to be done. ``keys``: of the subjects, where they are named by keys. ``form``: how the source is read."""
         self.bound = BoundKeys.of(keys) if keys else None
+        self.form = form
         bound = None if self.bound is None else asdict(self.bound)
         begun = {"event": "begun", "version": VERSION, "plan": self.digest}
-        self._append(begun | {"steps": list(steps), "subjects": bound})
+        self._append(
+            begun | {"steps": list(steps), "subjects": bound, "form": form and asdict(form)}
+        )
         self.steps = steps
 
     def done(self, number: int, result: Mapping[str, Any]) -> None:
         """Say that a step is done."""
         self._append({"event": "done", "step": number, "result": dict(result)})
         self.results[number] = result
+
+    def forget(self, numbers: Collection[int]) -> None:
+        """Take steps for such that are not done; what is noted of them then counts."""
+        for number in numbers:
+            del self.results[number]
+        self.is_ended = self.is_ended and not numbers
 
     def end(self) -> None:
         """Say that all is done."""
@@ -129,6 +145,8 @@ class Journal:
                 self.steps = entry["steps"]
                 bound = entry.get("subjects")
                 self.bound = None if bound is None else BoundKeys(bound["salt"], bound["hash"])
+                form = entry.get("form")
+                self.form = form and SourceForm(**form | {"columns": tuple(form["columns"])})
             case "done":
                 self.results[int(entry["step"])] = entry["result"]
             case "ended":
@@ -170,9 +188,17 @@ def steps_in(folder: Path, digest: str, part: str = "") -> Sequence[Step] | None
         return journal.steps if journal.is_ended else None
 
 
-def bound_keys(folder: Path, digest: str) -> BoundKeys | None:
-    """Which subjects a plan is about that was begun to be carried out; None: it was not, or they are named otherwise; raises as `steps_in`."""
+@dataclass(frozen=True, slots=True)
+class Begun:
+    """By what a plan was carried out. ``subjects``: None: they are not named by keys. ``form``: how the source was read; None: not noted."""
+
+    subjects: BoundKeys | None
+    form: SourceForm | None
+
+
+def begun_with(folder: Path, digest: str) -> Begun | None:
+    """By what a plan was begun to be carried out; None: it was not; raises as `steps_in`."""
     if not path_of(folder, digest).exists():
         return None
     with Journal(folder, digest) as journal:
-        return journal.bound
+        return Begun(journal.bound, journal.form)

@@ -44,7 +44,7 @@ SURE_DIGITS = 6
 """Significant digits from which on a number in a text is taken for a row's value: a shorter one may be a count, a sum or a year."""
 _SHORT_WORD_MAX = 2
 _COMMON_WORDS = frozenset({"true", "false", "yes", "null", "none", "nan"})
-_WORD = re.compile(r"\d+(?:\.\d+)?(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
+_WORD = re.compile(r"(?:\d+(?:\.\d+)?|(?<![\w.])\.\d+)(?:[eE][-+]?\d{1,3})?(?![^\W_])|[^\W_]+")
 """A number without its sign, or letters and digits."""
 
 
@@ -379,7 +379,7 @@ def holds_all(words: Sequence[str], key: Iterable[Sequence[str]]) -> bool:
 
 
 def _number(word: str) -> str | None:
-    if len(word) > NUMBER_CHARACTERS_MAX or not word[0].isdigit():
+    if len(word) > NUMBER_CHARACTERS_MAX or not (word[0].isdigit() or word[0] == "."):
         return None
     try:
         return str(Decimal(word).normalize())
@@ -412,7 +412,8 @@ def _json_in(text: str) -> Any:
     if text[:1] not in {"{", "["}:
         return None
     try:
-        return json.loads(text)
+        # As they are written: decimals have more digits than Python's numbers.
+        return json.loads(text, parse_float=str)
     except (ValueError, RecursionError):
         return None
 
@@ -426,8 +427,11 @@ def _leaves(value: Any) -> Iterator[str]:
         case list():
             for inner in value:
                 yield from _leaves(inner)
-        case None | bool():
+        case None:
             return
+        case bool():
+            # As in conditions and in files of text.
+            yield str(value).lower()
         case str():
             for text in (value, *text_in(value)):
                 yield text

@@ -33,10 +33,15 @@ def texts_of(message: Message, columns: Collection[str]) -> Iterator[tuple[str, 
                 yield "an argument of the program", argument
         case Register():
             yield f"the name of {message.node}", f"{message.name} {message.alias or ''}"
+            yield f"what {message.node} is", f"{message.op} {message.description}"
             yield f"why {message.node} is not exact", message.reason
             yield f"the path of {message.node}", _folder_values(message.path or "", columns)
-        case Fail(reason=text) | Commit(failed=text):
-            yield f"an error at {message.node}", text
+        case Fail():
+            yield f"an error at {message.node}", message.reason
+        case Commit():
+            yield f"an error at {message.node}", message.failed
+            for reason in message.superset_reasons:
+                yield f"why {message.node} is not exact", reason
         case DeadLetter():
             yield "why a record was set aside", message.reason
         case Stream():

@@ -33,7 +33,7 @@ NOT_REMOVED = (
     "its functions opened by themselves: lineage sees none of it.",
     "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
-    "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, and outputs that were moved or renamed; names of columns and folders that are values of rows "
+    "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, or that read the source under another name without a checksum, and outputs that were moved or renamed; names of columns and folders that are values of rows "
     "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "

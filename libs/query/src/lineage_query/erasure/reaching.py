@@ -16,10 +16,17 @@ from lineage_query.answers import Answer, Group, Item, NotQueried
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.binary_values import with_readable_record
 from lineage_query.erasure.finding import SubjectRow
+from lineage_query.erasure.moved_sources import files_like
 from lineage_query.erasure.reached import CELLS, Place, ReachedRow, place_of, topic_record
 from lineage_query.finding import UNREAD_REASON
 from lineage_query.rows.cut_texts import is_cut
-from lineage_query.rows.file_status import FileStatus, by_state, has_changed, worst
+from lineage_query.rows.file_status import (
+    FileStatus,
+    by_state,
+    current_state,
+    has_changed,
+    worst,
+)
 from lineage_query.rows.places import parse_location, parse_place
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace import Trace
@@ -28,7 +35,7 @@ from lineage_query.values import item_values
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import RowsError, Spellings, plain_path
+from lineage_store.paths import FileState, RowsError, Spellings, plain_path
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, RecordedFile
 
@@ -116,10 +123,11 @@ class Reaching:
         recorded = self._store.recorded_files(query)
         if not recorded.items:
             recorded = self._store.recorded_files(replace(query, by_links=True))
-        for app in recorded.unread:
+        elsewhere, unread = self._read_elsewhere(path)
+        for app in dict.fromkeys((*recorded.unread, *unread)):
             self._gap(app, f"whether it read {shown} is not known: {UNREAD_REASON}")
         readers: dict[str, None] = {}
-        for file in recorded.items:
+        for file in dict.fromkeys((*recorded.items, *elsewhere)):
             current_budget().check()
             if whose_rows(file.app, self._ids) is not None:
                 continue
@@ -136,6 +144,52 @@ class Reaching:
                     "not known",
                 )
         return list(readers)
+
+    def _read_elsewhere(self, path: str) -> tuple[list[RecordedFile], list[str]]:
+        """Say who read a file of the content of another, elsewhere.
+
+        Returns:
+            What was read by links that lead to the file now, and the applications of which that is not known.
+        """
+        shown = plain_path(path)
+        by_links, unread = list[RecordedFile](), list[str]()
+        for alike_by, recorded in files_like(self._store, self._reader, path, self._spellings):
+            unread += recorded.unread
+            by_place: dict[str, list[RecordedFile]] = {}
+            for file in recorded.items:
+                by_place.setdefault(self._spellings.of(file.path), []).append(file)
+            # What a captured program wrote is an output like others.
+            read = (
+                (other, file)
+                for other, files in by_place.items()
+                for file in files
+                if not file.wrote
+                and not any(one.wrote and one.version.has_state_of(file.version) for one in files)
+            )
+            for other, file in read:
+                current_budget().check()
+                if whose_rows(file.app, self._ids) is not None:
+                    continue
+                said = f"it read {plain_path(other)}, which had the {alike_by} of {shown}"
+                if other == path:
+                    by_links.append(file)
+                elif self._is_still(other, file):
+                    # No program made this copy: no plan has it.
+                    self._result.notes[
+                        f"{file.app}: {said}: make a plan for the rows of that file, too"
+                    ] = None
+                else:
+                    self._gap(
+                        file.app,
+                        f"{said}: if it was moved, put a link to it in that place, and make the plan again",
+                    )
+        return by_links, unread
+
+    def _is_still(self, path: str, file: RecordedFile) -> bool:
+        state = current_state(self._reader, path)
+        return isinstance(state, FileState) and state.is_still(
+            file.version.size, file.version.mtime
+        )
 
     def _is_current(self, path: str, file: RecordedFile) -> bool:
         try:

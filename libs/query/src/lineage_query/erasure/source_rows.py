@@ -62,7 +62,7 @@ class SourceForm:
         name = _unpacked(path)
         if name.endswith((".orc", ".avro", ".xml")):
             raise ConditionError(f"{path}: rows are found in {', '.join(FORMATS)} alone")
-        if name.endswith(tuple(SEPARATORS)):
+        if is_csv(path):
             return "csv"
         return "json" if name.endswith(JSON_ENDINGS) else "csv" if self.columns else "text"
 
@@ -70,6 +70,11 @@ class SourceForm:
         """What stands between the values of a file of CSV."""
         ending = next((end for end in SEPARATORS if _unpacked(path).endswith(end)), ".csv")
         return self.separator or SEPARATORS[ending]
+
+
+def is_csv(path: str) -> bool:
+    """Whether a file is one of CSV by its name."""
+    return _unpacked(path).endswith(tuple(SEPARATORS))
 
 
 def _unpacked(path: str) -> str:

@@ -12,16 +12,16 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TimeUpError, current_budget
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.erased_texts import keys_of_rows
-from lineage_query.erasure.file_search import FileSearch, uncommitted_in
+from lineage_query.erasure.file_search import FileSearch
 from lineage_query.erasure.finding import SubjectQuery, matching_rows
-from lineage_query.erasure.journal import bound_keys, steps_in
+from lineage_query.erasure.journal import begun_with, steps_in
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.reached import CELLS, check_is_row, path_of_place
-from lineage_query.erasure.source_files import files_with_rows
+from lineage_query.erasure.source_files import files_with_rows, hidden_in
 from lineage_query.erasure.steps import ErasureError, identifying_columns
 from lineage_query.erasure.tables import deleted_files, is_of_table
 from lineage_query.erasure.verified import Verified
@@ -66,6 +66,10 @@ class Verifying:
             self._unseen(
                 'values of the subject are not known: name the rows by equal values (--where "id = 42") or --subjects'
             )
+        elif not all(keys_of_rows([row], self._columns) for row in self._values):
+            self._unseen(
+                "a subject is named by values without letters and digits: these can't be looked for"
+            )
         for gap in self.document["gaps"]:
             self._unseen(f"the plan was not complete: {gap['app']}: {gap['reason']}")
         self._look(self._readers, "which applications read the rows")
@@ -80,12 +84,16 @@ class Verifying:
             raise ErasureError(
                 f"the plan is about {planned}, and not {asked}: give the options it was made with"
             )
+        begun = begun_with(self.place.journals, self.document["digest"])
+        if begun is not None and begun.form not in {None, self.query.form}:
+            raise ErasureError(
+                "the plan was carried out with other --format, --columns or --separator: give the options it was made with"
+            )
         if not self.query.subjects.keys:
             return
-        bound = bound_keys(self.place.journals, self.document["digest"])
-        if bound is None:
+        if begun is None or begun.subjects is None:
             self._unseen("whether these are the subjects that the plan is about is not known")
-        elif not bound.holds(self.query.subjects.keys):
+        elif not begun.subjects.holds(self.query.subjects.keys):
             raise ErasureError("these are not the subjects that the plan is about")
 
     def _unseen(self, reason: str) -> None:
@@ -216,13 +224,16 @@ class Verifying:
         folders = {row["path"] for row in rows if row["path"] is not None and row["what"] != CELLS}
         for folder in sorted(folders):
             self._look(partial(self._files, folder, files), folder)
+        source = canonical(self.query.source)
+        self._look(lambda: files.update(hidden_in(source)[0]), self.query.source)
         for path in sorted(files):
             self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
 
     def _files(self, folder: str, files: set[str]) -> None:
-        for left in uncommitted_in(canonical(folder)):
+        hidden, uncommitted = hidden_in(canonical(folder))
+        for left in uncommitted:
             self._unseen(f"{left}: files that a job did not commit are not read: delete the folder")
-        files.update(files_with_rows(self.reader, canonical(folder)))
+        files.update(files_with_rows(self.reader, canonical(folder)), hidden)
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""

@@ -44,6 +44,9 @@ _OF_APP: Final[LiteralString] = (
     "MATCH (f:FileVersion) USING INDEX f:FileVersion(app, name) "
     "WHERE f.app = $app AND f.name IN $names "
 )
+_ALL_OF_APP: Final[LiteralString] = (
+    "MATCH (f:FileVersion) WHERE f.app = $app AND f.name IS NOT NULL "
+)
 _OF_STATE: Final[LiteralString] = (
     "MATCH (f:FileVersion) USING INDEX f:FileVersion(name, size, mtime) "
     "WHERE f.name IN $names AND f.size = $size AND $first <= f.mtime <= $last "
@@ -77,6 +80,8 @@ class Neo4jFileRows:
         self._values: dict[str, Any] = {"names": list(query.names)}
         if query.checksum:
             self._match, self._values["checksum"] = _OF_CHECKSUM, query.checksum
+        elif query.by_links and query.app is not None:
+            self._match, self._values["app"] = _ALL_OF_APP, query.app
         elif query.by_links:
             self._match = _ALL
         elif query.app is not None:
