@@ -56,7 +56,9 @@ def test_an_output_that_is_played_back_after_the_plan_is_left(
     for path in (erasure.world.folder / "out2").iterdir():
         path.unlink()
     erasure.delete_source_row()
-    assert erasure.verify().clean
+    # Nobody knows who wrote it: the row may stand beside what was added.
+    assert not erasure.verify().left
+    assert any("whether the row is still there" in reason for reason in erasure.verify().unseen)
     # The count shows none of the values: reading does not find it.
     counted.write_bytes(backup)
     os.utime(counted, ns=(status.st_atime_ns, status.st_mtime_ns))

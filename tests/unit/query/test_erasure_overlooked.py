@@ -12,9 +12,11 @@ import pytest
 from lineage_core.contract.message import Register
 from lineage_query.erasure.applying import Applied, apply_plan
 from lineage_query.erasure.file_search import RECORD_LINES_MAX
+from lineage_query.erasure.finding import SubjectQuery, Subjects, matching_rows
 from lineage_query.erasure.kinds import words_of
 from lineage_query.erasure.steps import ErasureError
 from lineage_query.erasure.verified import Verified
+from lineage_query.rows.reader import RowReader
 from lineage_store.port import ErasableStore
 from lineage_store.sqlite.store import SqliteStore
 from tests.oracle.erasure_chains import world_of_four_rows
@@ -210,3 +212,34 @@ def test_values_in_what_operators_are_called_are_found(erasure: Erasure) -> None
     node = Register(app=app, node="77", kind="operator", op="filter", description="token is r3x")
     erasure.store.write(app, [node])
     assert [left.why for left in erasure.verify().left] == ["what 77 is holds the values"]
+
+
+def test_a_row_in_a_file_that_grew_is_not_said_to_be_gone(erasure: Erasure) -> None:
+    """Who added to it is not known; the count shows none of the values that are looked for."""
+    [counted] = (erasure.world.folder / "out3").iterdir()
+    with counted.open("a") as file:
+        file.write("more\n")
+    erasure.document = erasure.make().to_json()
+    assert any("what of them is there still" in line for line in erasure.document["not_removed"])
+    erasure.apply()
+    erasure.delete_source_row()
+    for path in (erasure.world.folder / "out2").iterdir():
+        path.unlink()
+    assert any("whether the row is still there" in reason for reason in erasure.verify().unseen)
+    counted.unlink()
+    assert erasure.verify().clean
+
+
+def test_rows_of_a_source_that_are_not_in_utf_8_are_counted(
+    erasure: Erasure, tmp_path: Path
+) -> None:
+    source = tmp_path / "people.csv"
+    source.write_bytes("id,name\n1,Jos\u00e9\n".encode() + "2,Jos\u00e9\n".encode("latin-1"))
+    by_name = SubjectQuery(str(source), where="name = 'Jos\u00e9'")
+    keys = SubjectQuery(str(source), subjects=Subjects(("name",), (("Jos\u00e9",),)))
+    for query in (by_name, keys):
+        found = matching_rows(query, RowReader())
+        assert ([row.place.rpartition(":")[2] for row in found.rows], found.incomparable) == (
+            ["2"],
+            {"name": 1},
+        )

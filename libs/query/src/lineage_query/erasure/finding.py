@@ -203,7 +203,7 @@ def _tested(query: SubjectQuery, files: Sequence[str], reader: RowReader) -> Sub
     if searched and query.where and not rows and searched in incomparable.values():
         columns = ", ".join(sorted(incomparable))
         raise SubjectError(
-            f"{query.source} has values of another type than the condition's in {columns}"
+            f"{query.source} has values of another type than the condition's, or that are not in UTF-8, in {columns}"
         )
     lower = tuple(column.lower() for column in query.subjects.columns)
     for row in rows:

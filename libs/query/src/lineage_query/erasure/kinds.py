@@ -25,6 +25,7 @@ from lineage_query.engine import QueryEngine
 from lineage_query.erasure.binary_values import text_in, text_in_python
 from lineage_query.erasure.finding import SubjectRow
 from lineage_query.erasure.reached import Kind, Place, ReachedRow, place_of
+from lineage_query.erasure.testing import UNREADABLE
 from lineage_query.recipe_rows import recipe_nodes_among
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.trace_query import TraceQuery
@@ -38,8 +39,6 @@ FRAMES_TRACED_MAX = 100
 SOURCES_LISTED_MAX = 1_000
 """Rows of a source that are compared for one row."""
 NUMBER_CHARACTERS_MAX = 40
-UNREADABLE = "\ufffd"
-"""Stands in a text for bytes that are no UTF-8."""
 SURE_DIGITS = 6
 """Significant digits from which on a number in a text is taken for a row's value: a shorter one may be a count, a sum or a year."""
 _SHORT_WORD_MAX = 2

@@ -149,6 +149,12 @@ class Plan:
                 "storage that is away), or of which just the time is another and nothing tells whether they hold what was written: "
                 "they may be there."
             )
+        changed = sum(row.place is not None and row.status == "changed" for row in self.elsewhere)
+        if changed:
+            yield (
+                f"{changed:,} rows in files that were changed or overwritten after the job had written them: what of them is there still is not "
+                "known. `lineage erase --verify` reads these files for values."
+            )
         mixed = len(self.of_kind("mixed"))
         if mixed:
             yield f"{mixed:,} values that other rows went into, too: only the jobs, run again without the rows, make them anew."

@@ -179,7 +179,7 @@ def _subject(plan: Plan) -> Sequence[tuple[str, str]]:
 def _notes(plan: Plan) -> Iterator[str]:
     yield from plan.notes
     for column, count in plan.incomparable.items():
-        yield f"{count:,} rows have values of another type in {column}: they do not fulfil the condition"
+        yield f"{count:,} rows have values of another type, or that are not in UTF-8, in {column}: they do not fulfil the condition"
     if plan.not_found:
         yield f"{plan.not_found:,} subjects have no row"
 

@@ -27,6 +27,8 @@ Row: TypeAlias = "Sequence[Any]"
 """Values of the columns that a test needs. Text files have texts; the empty one is NULL."""
 _Test: TypeAlias = Callable[[Row], Truth]
 DIGITS_MAX = 40
+UNREADABLE = "\ufffd"
+"""Stands in a text for bytes that are no UTF-8."""
 _NUMBER = re.compile(r"\s*[-+]?(\d{1,40}(\.\d{0,40})?|\.\d{1,40})([eE][-+]?\d{1,3})?\s*", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d\d-\d\d", re.ASCII)
 _OPERATORS: Mapping[str, Callable[[Any, Any], Any]] = {
@@ -43,7 +45,7 @@ class RowTest:
     """Tests rows by a condition, and by keys: a row has to fulfil the one and to have one of the others.
 
     ``columns``: whose values a row holds, in this order. ``incomparable``: by column, how many rows had a value that can't
-    be compared with the condition's constant, such as a text with a number: a comparison with it is unknown.
+    be compared with the condition's constant, such as a text with a number, or one that is not in UTF-8: a comparison with it is unknown.
     """
 
     columns: tuple[str, ...]
@@ -103,6 +105,9 @@ class RowTest:
                 if value is not None:
                     self._count(self.columns[at])
                 return None
+            if isinstance(value, str) and UNREADABLE in value:
+                self._count(self.columns[at])
+                return None
             texts.append(str(value))
         return tuple(texts)
 
@@ -137,6 +142,8 @@ class RowTest:
             if value is None:
                 return null
             try:
+                if isinstance(value, str) and UNREADABLE in value:
+                    raise _IncomparableError
                 return bool(compare(read(value), wanted))
             except _IncomparableError:
                 if value != "":

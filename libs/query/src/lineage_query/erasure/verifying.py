@@ -164,6 +164,13 @@ class Verifying:
             for file in recorded.items
         )
 
+    def _was_overwritten(self, path: str, app: str) -> bool:
+        """Whether a job wrote the file after an application had, so far as both were captured."""
+        recorded = self.store.recorded_files(FileQuery(path, Spellings()))
+        writers = list(dict.fromkeys(file.app for file in recorded.items if file.wrote))
+        # Those of the latest applications come first.
+        return app in writers[1:]
+
     def _read_the_same(self, later: str, app: str) -> bool:
         """Whether a later job read nothing but the source, outputs of the plan, and what an application of the plan had read.
 
@@ -250,8 +257,12 @@ class Verifying:
         if status in {"same", "touched"}:
             self._result.add(row["kind"], row["place"], "its file is as it was written")
             return
-        # What was another version when the plan was made, and is not back, is no row of it.
-        if status == "gone" or (not row["there"] and row["status"] in {"gone", "changed"}):
+        # What was not there when the plan was made, or a later job had written anew, and is not back, is no row of it.
+        was_changed = not row["there"] and row["status"] == "changed"
+        was_gone = not row["there"] and row["status"] == "gone"
+        if status == "gone" or was_gone:
+            return
+        if was_changed and self._was_overwritten(path, row["app"]):
             return
         if self._is_made_anew(path, row["app"]):
             return
