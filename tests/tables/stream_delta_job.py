@@ -4,6 +4,8 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
+from deltalake import write_deltalake
 from pyspark.sql import DataFrame, SparkSession
 
 spark = SparkSession.builder.getOrCreate()
@@ -46,4 +48,13 @@ told("1")
 arrive(1, "Rome", "Lima")
 run(joined, "joined")
 run(distinct, "distinct")
+# A frame that is kept in memory has the version that it was kept of, whatever others write to the table.
+kept = spark.read.format("delta").load("places").persist()
+kept.count()
+cached = orders.join(kept, "city").select("id", "country")
+run(cached, "cached")
+rows = pa.table({"city": ["Oslo", "Rome"], "country": ["NO2", "IT2"]})
+write_deltalake("places", rows, mode="overwrite")
+arrive(2, "Oslo", "Rome")
+run(cached, "cached")
 spark.stop()

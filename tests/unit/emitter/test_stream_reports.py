@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lineage_emitter.dataframes import stream_reports
-from lineage_emitter.dataframes.stream_reports import Known, LatestTimes, Progress
+from lineage_emitter.dataframes.stream_reports import ROUNDING_MS, Known, LatestTimes, Progress
 
 
 def progress(**changes: Any) -> Progress:
@@ -32,6 +32,13 @@ def test_a_report_is_read() -> None:
     assert not progress(
         sources=[{"startOffset": {"logOffset": 2}, "endOffset": {"logOffset": 2}}]
     ).has_input
+
+
+def test_it_is_known_when_a_batch_had_been_given_to_its_sink() -> None:
+    """Two queries that write to one folder may begin their batches at once: what is there by then is not this one's."""
+    durations = {"triggerExecution": 400, "addBatch": 150, "commitOffsets": 30, "walCommit": 40}
+    assert progress(durationMs=durations).given_ms == 1795878000250 + 220 + ROUNDING_MS
+    assert progress(durationMs={"addBatch": 150}).given_ms == 1795878000250
 
 
 @pytest.mark.parametrize(

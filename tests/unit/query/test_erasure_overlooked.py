@@ -83,6 +83,20 @@ def test_a_record_of_csv_over_several_lines_is_one(erasure: Erasure) -> None:
     assert verified_as(erasure, where, "part-0.csv", others).clean
 
 
+def test_records_over_several_lines_of_other_formats_are_not_looked_at(erasure: Erasure) -> None:
+    erasure.erase()
+    where = "token = 'r9x' AND key = 'zz'"
+    for name, text in (
+        ("rows.json", '[{\n"token": "r9x",\n"key": "zz"\n}]\n'),
+        ("rows.xml", "<row>\n<token>r9x</token>\n<key>zz</key>\n</row>\n"),
+    ):
+        verified = verified_as(erasure, where, name, text)
+        assert any("go over several lines" in reason for reason in verified.unseen)
+        # One word is found whatever stands in other lines.
+        assert places(verified_as(erasure, "token = 'r9x'", name, text)) == [f"{name}, row 2"]
+    assert verified_as(erasure, where, "rows.json", '{"token":"r9x","key":"yy"}\n\n').clean
+
+
 def test_a_record_of_very_many_lines_is_said_not_to_be_read_as_one(erasure: Erasure) -> None:
     erasure.erase()
     text = f'r9x,"{"a" * 10}\n{"b" * 3}\n' * 1 + "c\n" * RECORD_LINES_MAX + '",zz\n'

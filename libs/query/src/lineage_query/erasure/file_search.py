@@ -12,7 +12,7 @@ from urllib.parse import unquote
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.erased_texts import Words
 from lineage_query.erasure.kinds import holds_all, holds_unreadable, words_of
-from lineage_query.erasure.source_rows import all_rows, is_csv
+from lineage_query.erasure.source_rows import all_rows, is_csv, is_json, is_of_markup
 from lineage_query.rows.cut_texts import is_cut
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import plain_path
@@ -62,7 +62,10 @@ class FileSearch:
     def _records(self, shown: str) -> Iterator[tuple[int, str]]:
         """The rows with their numbers, and records of CSV that go over several lines as one."""
         # One word stands in one line.
-        is_joined = is_csv(self.path) and any(sum(map(len, key)) > 1 for key in self.looked_for)
+        has_several = any(sum(map(len, key)) > 1 for key in self.looked_for)
+        is_joined = has_several and is_csv(self.path)
+        is_parted = has_several and is_of_markup(self.path)
+        may_be_parted = has_several and is_json(self.path)
         lines: list[str] = []
         is_open = [False, False]
         number = 0
@@ -70,6 +73,7 @@ class FileSearch:
             self.rows_read += 1
             if not self.rows_read % 1_000:
                 current_budget().check()
+            is_parted = is_parted or (may_be_parted and not _is_whole_json(text))
             if is_joined:
                 lines.append(text)
                 is_open = [
@@ -88,6 +92,10 @@ class FileSearch:
                 yield number, text
         if lines:
             yield number, "\n".join(lines)
+        if is_parted:
+            self.unseen(
+                f"{shown}: its records go over several lines: values that stand together in one are not found"
+            )
 
     def _look_at_names(self, shown: str, text: str) -> None:
         """Names of columns: those of a table that was turned (`pivot`) are values of rows."""
@@ -127,6 +135,16 @@ def _names_in(value: Any) -> Iterator[str]:
                 yield from _names_in(inner)
         case _:
             return
+
+
+def _is_whole_json(line: str) -> bool:
+    try:
+        json.loads(line)
+    except RecursionError:
+        return True
+    except ValueError:
+        return not line.strip()
+    return True
 
 
 def _odd_quotes(line: str) -> tuple[bool, bool]:

@@ -23,6 +23,7 @@ from lineage_store.paths import RowsError
 FORMATS = ("csv", "json", "text", "parquet")
 SEPARATORS = {".csv": ",", ".tsv": "\t"}
 JSON_ENDINGS = (".json", ".jsonl", ".ndjson")
+MARKUP_ENDINGS = (".xml", ".html", ".xhtml", ".yaml", ".yml", ".toml", ".ini")
 PACKED_ENDINGS = (".gz", ".bz2", ".zst", ".snappy", ".lz4", ".deflate")
 TEXT_COLUMN = "value"
 """The one column of a text file."""
@@ -75,6 +76,16 @@ class SourceForm:
 def is_csv(path: str) -> bool:
     """Whether a file is one of CSV by its name."""
     return _unpacked(path).endswith(tuple(SEPARATORS))
+
+
+def is_json(path: str) -> bool:
+    """Whether a file is one of JSON by its name."""
+    return _unpacked(path).endswith(JSON_ENDINGS)
+
+
+def is_of_markup(path: str) -> bool:
+    """Whether a file is by its name of a format whose records go over several lines."""
+    return _unpacked(path).endswith(MARKUP_ENDINGS)
 
 
 def _unpacked(path: str) -> str:

@@ -430,8 +430,8 @@ class QueryRun:
             return False
         if not self._is_of_plan(number, written):
             return False
-        # A time before this run gave the batch to its sink, as late as it is known.
-        return written.is_younger(0 if progress is None else int(progress.began_at * 1000))
+        # What was there when this run gave the batch to its sink is another query's, which may have begun its own at the same time.
+        return written.is_younger(0 if progress is None else progress.given_ms)
 
     def _is_of_plan(self, number: int, written: Written) -> bool:
         """Whether what a sink has may be of a batch: none of it is older than the batch's offsets."""
