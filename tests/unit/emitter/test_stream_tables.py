@@ -100,6 +100,8 @@ def test_a_version_is_known_that_the_table_had_all_the_while(
 ) -> None:
     spark: Any = None
     assert bool(seen.changed(spark, before, now)) == is_known
+    # A frame that is kept in memory has the rows of another version.
+    assert not seen.changed(spark, before, now, lambda: True)
 
 
 class Relation:

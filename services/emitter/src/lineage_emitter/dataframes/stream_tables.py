@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -16,6 +17,7 @@ from pyspark.errors import PySparkException
 
 from lineage_emitter.dataframes import delta
 from lineage_emitter.dataframes.jvm import explicit_settings
+from lineage_emitter.dataframes.walking import leaves
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -62,13 +64,18 @@ class SeenVersions:
         return next(found, {})
 
     def changed(
-        self, spark: SparkSession, before: delta.Versions, now: delta.Versions
+        self,
+        spark: SparkSession,
+        before: delta.Versions,
+        now: delta.Versions,
+        reads_cached: Callable[[], bool] = lambda: False,
     ) -> list[tuple[Any, Any]]:
         """Leaves that read another version than when the query was made, where it is known which: with plans that read that one.
 
-        ``before``, ``now``: the versions before the batch and after it.
+        ``before``, ``now``: the versions before the batch and after it. ``reads_cached``: says whether it reads rows of frames that are kept in memory: these
+        are of the version that was kept.
         """
-        found = []
+        found: list[tuple[Any, Any]] = []
         for leaf, index in self.tables or ():
             path = str(index.path().toString())
             version = now.get(path)
@@ -76,6 +83,8 @@ class SeenVersions:
                 continue
             if version == delta.version_of(index):
                 continue
+            if reads_cached():
+                return []
             try:
                 rows = delta.rows_of_version(spark, path, version)
             except delta.UnknownVersionError:
@@ -85,6 +94,15 @@ class SeenVersions:
             if str(rows.schema().json()) == str(leaf.schema().json()):
                 found.append((leaf, rows))
         return found
+
+
+def reads_cached(execution: Any) -> bool:
+    """Whether the last batch of a query (Spark's object) has read rows of frames that are kept in memory."""
+    last = execution.lastExecution()
+    return last is None or any(
+        leaf.getClass().getSimpleName() == "InMemoryRelation"
+        for leaf in leaves(last.withCachedData())
+    )
 
 
 def tables_of(frame: DataFrame) -> SeenVersions:

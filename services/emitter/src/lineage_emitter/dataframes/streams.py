@@ -55,7 +55,7 @@ from lineage_emitter.dataframes.stream_state import (
     watermarks_of,
     with_firsts,
 )
-from lineage_emitter.dataframes.stream_tables import SeenVersions
+from lineage_emitter.dataframes.stream_tables import SeenVersions, reads_cached
 from lineage_emitter.dataframes.stream_topics import topics_of_query
 from lineage_emitter.dataframes.topic_ids import SeenTopics, ids_of_query
 from lineage_emitter.dataframes.topic_sinks import TopicSink
@@ -308,7 +308,9 @@ class QueryRun:
                     self._execution.offsetLog(), number, known if earlier is None else earlier.known
                 ),
                 self._seen.before(None if progress is None else progress.began_at),
-                self._tables.changed(spark, known.versions, versions),
+                self._tables.changed(
+                    spark, known.versions, versions, lambda: reads_cached(self._execution)
+                ),
                 lambda since_us: self._starts.behind(
                     since_us, number, offsets[0].start, known.times
                 ),
