@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import shutil
 from collections.abc import Iterator
 from dataclasses import replace
@@ -19,7 +20,7 @@ from lineage_query.erasure.verified import Verified
 from lineage_query.rows.reader import RowReader
 from lineage_store.port import ErasableStore
 from lineage_store.sqlite.store import SqliteStore
-from tests.oracle.erasure_chains import world_of_four_rows
+from tests.oracle.erasure_chains import Job, world_of_four_rows
 from tests.unit.query.test_erasure_verifying import Erasure
 
 pytestmark = pytest.mark.unit
@@ -131,12 +132,18 @@ def test_links_to_folders_are_followed(erasure: Erasure, tmp_path: Path) -> None
     other, third = tmp_path / "elsewhere", tmp_path / "third"
     other.mkdir()
     third.mkdir()
-    (erasure.world.folder / "out2" / "k=1").symlink_to(other)
+    (erasure.world.folder / "out2" / "k").symlink_to(other)
     (other / "again").symlink_to(erasure.world.folder / "out2")
     (other / "on").symlink_to(third)
     assert erasure.verify().clean
     (third / "part-0").write_text("c;r3x\n")
     assert places(erasure.verify()) == ["part-0, row 1"]
+    (third / "part-0").write_text("c\n")
+    assert erasure.verify().clean
+    # Spark takes the value for one of each row.
+    (other / "on").unlink()
+    (other / "token=r3x").symlink_to(third)
+    assert any("lack the value in its name" in reason for reason in erasure.verify().unseen)
 
 
 def test_rows_of_a_source_are_found_behind_links_to_folders(
@@ -194,6 +201,18 @@ def test_who_read_a_copy_of_the_source_is_named(tmp_path: Path) -> None:
         plan = erasure.make()
         assert plan.complete
         assert any("make a plan for the rows of that file, too" in note for note in plan.notes)
+
+
+def test_an_output_that_is_a_copy_of_the_source_is_none_of_a_moved_source(tmp_path: Path) -> None:
+    with SqliteStore(tmp_path / "lineage.db") as store:
+        erasure = Erasure(world_of_four_rows(tmp_path, store, "copy", checksums=True))
+        [copied] = (tmp_path / "out2").iterdir()
+        assert copied.read_bytes() == erasure.source.read_bytes()
+        erasure.world.run(Job((2,), "count", 1, "new", 0, lands_again=False), random.Random(0))
+        plan = erasure.make()
+        assert plan.complete
+        assert not plan.notes
+        assert {Path(row.path or "").name for row in plan.rows} == {"out2", "out3"}
 
 
 def test_a_store_that_was_played_back_is_erased_again(erasure: Erasure, tmp_path: Path) -> None:

@@ -87,6 +87,8 @@ class Reaching:
         self._set_aside_of: dict[str, Collection[str]] = {}
         self._rows: dict[tuple[str, str, Place | tuple[str, str | None, int]], ReachedRow] = {}
         self._of_start: dict[Place, bool] = {}
+        self._alike: dict[tuple[str, str], tuple[str, RecordedFile]] = {}
+        """By path and application, files that were read and had the content of a source."""
         self._result = Reached()
 
     def reach(self, subject: Iterable[SubjectRow]) -> Reached:
@@ -109,6 +111,7 @@ class Reaching:
         for app in self._ids:
             if app in places_by_app:
                 self._trace(app, places_by_app[app])
+        self._name_alike()
         self._look_at_others(list(places_by_path))
         order = {app: number for number, app in enumerate(reversed(self._ids))}
         self._result.rows = sorted(
@@ -146,44 +149,41 @@ class Reaching:
         return list(readers)
 
     def _read_elsewhere(self, path: str) -> tuple[list[RecordedFile], list[str]]:
-        """Say who read a file of the content of another, elsewhere.
+        """Note who read a file of the content of another, elsewhere.
 
         Returns:
             What was read by links that lead to the file now, and the applications of which that is not known.
         """
-        shown = plain_path(path)
         by_links, unread = list[RecordedFile](), list[str]()
         for alike_by, recorded in files_like(self._store, self._reader, path, self._spellings):
             unread += recorded.unread
-            by_place: dict[str, list[RecordedFile]] = {}
             for file in recorded.items:
-                by_place.setdefault(self._spellings.of(file.path), []).append(file)
-            # What a captured program wrote is an output like others.
-            read = (
-                (other, file)
-                for other, files in by_place.items()
-                for file in files
-                if not file.wrote
-                and not any(one.wrote and one.version.has_state_of(file.version) for one in files)
-            )
-            for other, file in read:
                 current_budget().check()
-                if whose_rows(file.app, self._ids) is not None:
+                if file.wrote or whose_rows(file.app, self._ids) is not None:
                     continue
-                said = f"it read {plain_path(other)}, which had the {alike_by} of {shown}"
+                other = self._spellings.of(file.path)
                 if other == path:
                     by_links.append(file)
-                elif self._is_still(other, file):
-                    # No program made this copy: no plan has it.
-                    self._result.notes[
-                        f"{file.app}: {said}: make a plan for the rows of that file, too"
-                    ] = None
                 else:
-                    self._gap(
-                        file.app,
-                        f"{said}: if it was moved, put a link to it in that place, and make the plan again",
-                    )
+                    had = f"which had the {alike_by} of {plain_path(path)}"
+                    self._alike[other, file.app] = had, file
         return by_links, unread
+
+    def _name_alike(self) -> None:
+        """Name those who read the rows elsewhere, but for files that the rows went into: these are outputs like others."""
+        reached = {place[0] for place in self._of_start}
+        for (path, app), (had, file) in self._alike.items():
+            read = f"it read {plain_path(path)}, {had}"
+            if path in reached:
+                continue
+            if self._is_still(path, file):
+                # No program that is known to have the rows made this copy.
+                self._result.notes[f"{app}: {read}: make a plan for the rows of that file, too"] = (
+                    None
+                )
+            else:
+                way_out = "if it was moved, put a link to it in that place, and make the plan again"
+                self._gap(app, f"{read}: {way_out}")
 
     def _is_still(self, path: str, file: RecordedFile) -> bool:
         state = current_state(self._reader, path)

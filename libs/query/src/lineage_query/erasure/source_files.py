@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from lineage_core.recipe.names import ICEBERG
@@ -32,7 +33,7 @@ def files_with_rows(reader: RowReader, path: str) -> list[str]:
     files = reader.files_below(path)
     if files == [path] or not _is_here(path):
         return files
-    linked = [file for folder in _linked_below(path) for file in reader.files_below(folder)]
+    linked = [file for _, folder in _linked_below(path) for file in reader.files_below(folder)]
     if linked:
         files = sorted({*files, *linked})
     if kind_at(Path(plain_path(path))) != ICEBERG:
@@ -46,17 +47,26 @@ def files_with_rows(reader: RowReader, path: str) -> list[str]:
     return [file for file in files if not file.startswith(own) and not file.endswith(_WITHOUT_ROWS)]
 
 
-def hidden_in(path: str) -> tuple[list[str], list[str]]:
-    """What lies in a folder of this machine (its canonical path) and no reader of it reads.
+@dataclass(frozen=True, slots=True)
+class PassedOver:
+    """What lies in a folder and readers of its rows do not read, or by other names.
 
-    Returns:
-        Files that may have rows, by canonical path: those of changes of a table (`_change_data`), say. And folders of files that a job did not commit.
+    ``hidden``: files that may have rows, by canonical path: those of changes of a table (`_change_data`), say. ``uncommitted``: folders of files that a
+    job did not commit. ``named``: links to folders whose names are values of columns: the canonical paths of the files below them lack these.
     """
+
+    hidden: Sequence[str] = ()
+    uncommitted: Sequence[str] = ()
+    named: Sequence[str] = ()
+
+
+def passed_over_in(path: str) -> PassedOver:
+    """What is passed over in a folder of this machine (its canonical path)."""
     files, uncommitted = list[str](), list[str]()
     if not _is_here(path):
-        return files, uncommitted
-    root = plain_path(path)
-    for folder in (root, *map(plain_path, _linked_below(path))):
+        return PassedOver()
+    root, links = plain_path(path), dict(_linked_below(path))
+    for folder in (root, *links.values()):
         for at, folders, names in os.walk(folder):
             current_budget().check()
             uncommitted += (f"{at}/{name}" for name in folders if name.startswith(_UNCOMMITTED))
@@ -67,15 +77,16 @@ def hidden_in(path: str) -> tuple[list[str], list[str]]:
                 for name in names
                 if is_hidden(f"{below}/{name}") and not _is_mark(name)
             )
-    return files, sorted(uncommitted)
+    named = [link for link in links if "=" in link.rpartition("/")[2]]
+    return PassedOver(files, sorted(uncommitted), named)
 
 
 def _is_mark(name: str) -> bool:
     return name.startswith(_MARKS) or (name.startswith(".") and name.endswith(".crc"))
 
 
-def _linked_below(path: str) -> Iterable[str]:
-    """The folders that links below a folder lead to, and links below those, by canonical path; each once."""
+def _linked_below(path: str) -> Iterator[tuple[str, str]]:
+    """Links to folders below a folder, and below those that they lead to, with these by canonical path; each once."""
     seen = {canonical(path)}
     waiting = [plain_path(path)]
     while waiting:
@@ -84,7 +95,7 @@ def _linked_below(path: str) -> Iterable[str]:
             if folder not in seen and os.path.isdir(folder):
                 seen.add(folder)
                 waiting.append(folder)
-                yield folder
+                yield link, folder
 
 
 def _links_in(folder: str) -> Iterator[str]:

@@ -21,7 +21,7 @@ from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.reached import CELLS, check_is_row, path_of_place
-from lineage_query.erasure.source_files import files_with_rows, hidden_in
+from lineage_query.erasure.source_files import files_with_rows, passed_over_in
 from lineage_query.erasure.steps import ErasureError, identifying_columns
 from lineage_query.erasure.tables import deleted_files, is_of_table
 from lineage_query.erasure.verified import Verified
@@ -167,9 +167,9 @@ class Verifying:
     def _was_overwritten(self, path: str, app: str) -> bool:
         """Whether a job wrote the file after an application had, so far as both were captured."""
         recorded = self.store.recorded_files(FileQuery(path, Spellings()))
-        writers = list(dict.fromkeys(file.app for file in recorded.items if file.wrote))
-        # Those of the latest applications come first.
-        return app in writers[1:]
+        times = [(file.app == app, file.version.mtime) for file in recorded.items if file.wrote]
+        own = [time for is_own, time in times if is_own]
+        return bool(own) and any(time > max(own) for is_own, time in times if not is_own)
 
     def _read_the_same(self, later: str, app: str) -> bool:
         """Whether a later job read nothing but the source, outputs of the plan, and what an application of the plan had read.
@@ -232,15 +232,17 @@ class Verifying:
         for folder in sorted(folders):
             self._look(partial(self._files, folder, files), folder)
         source = canonical(self.query.source)
-        self._look(lambda: files.update(hidden_in(source)[0]), self.query.source)
+        self._look(lambda: files.update(passed_over_in(source).hidden), self.query.source)
         for path in sorted(files):
             self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
 
     def _files(self, folder: str, files: set[str]) -> None:
-        hidden, uncommitted = hidden_in(canonical(folder))
-        for left in uncommitted:
+        passed_over = passed_over_in(canonical(folder))
+        for left in passed_over.uncommitted:
             self._unseen(f"{left}: files that a job did not commit are not read: delete the folder")
-        files.update(files_with_rows(self.reader, canonical(folder)), hidden)
+        for link in passed_over.named:
+            self._unseen(f"{link}: rows behind this link lack the value in its name")
+        files.update(files_with_rows(self.reader, canonical(folder)), passed_over.hidden)
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""
