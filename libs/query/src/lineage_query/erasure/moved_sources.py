@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import closing
 
 from lineage_query.rows.reader import RowReader
-from lineage_store.checksums import sha256_of
 from lineage_store.paths import Spellings, split_scheme
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import FileQuery, FileVersion, RecordedFiles
@@ -35,9 +33,8 @@ def files_like(
         return
     # Capture takes checksums of files of its machine alone.
     if split_scheme(path)[0] in {"", "file"}:
-        with closing(reader.opened(path, packed=True)) as file:
-            checksum = sha256_of(file.blocks())
-        yield "checksum", store.recorded_files(FileQuery(path, spellings, checksum=checksum))
+        query = FileQuery(path, spellings, checksum=reader.checksum(path))
+        yield "checksum", store.recorded_files(query)
     if state.mtime is not None:
         version = FileVersion(state.size, state.mtime)
         query = FileQuery(path, spellings, state=version, in_any_folder=True)
