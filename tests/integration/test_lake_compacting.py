@@ -151,7 +151,9 @@ def test_an_erasure_leaves_files_that_somebody_may_commit(lake: LakeStore, folde
     writer = slow_writer(lake, "one")
     # Interrupted: the files that were replaced are there still.
     compact(lake)
-    removed = {file.path for file in lake.table.dead_files(writer.finish()[0].key)}
+    removed = {
+        file.path for file in lake.table.removed_files(writer.finish()[0].key, unfinished=True)
+    }
     assert len(removed) == 2
     lake.erase("one", lambda _: None, [Heartbeat(app="one", beat=1, at=1.0)])
     assert not any((folder / path).exists() for path in removed)

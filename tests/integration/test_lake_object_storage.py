@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyarrow import fs
 
 from lineage_core.tracing.trace_result import Direction
 from lineage_query.engine import QueryEngine
@@ -50,8 +51,14 @@ def back(store: GraphStore, run: StoredRun) -> object:
 
 
 def test_an_archived_application_is_traced_by_few_requests(
-    storage: ObjectStorage, address: LakeAddress, run: StoredRun, tmp_path: Path
+    storage: ObjectStorage,
+    address: LakeAddress,
+    run: StoredRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    # However slow the machine is.
+    monkeypatch.setattr("lineage_store.lake.table.SAME_S", 3_600.0)
     with SqliteStore(tmp_path / "lineage.db") as source, LakeStore(address) as lake:
         storage.requests()
         moved = move_application(source, lake, run.app, deletes=False)
@@ -65,7 +72,7 @@ def test_an_archived_application_is_traced_by_few_requests(
         first = storage.requests()
         assert back(lake, run) == expected
         second = storage.requests()
-    assert opened.total <= 8
+    assert opened.total <= 9
     # Of its only file: that it is there, and all of it.
     assert first.counts.get("HEAD", 0) == 1
     assert first.total - first.counts.get("LIST", 0) <= 4
@@ -168,6 +175,40 @@ def test_storage_that_refuses_is_named(storage: ObjectStorage, address: LakeAddr
         LakeStore(LakeAddress(f"{storage.scheme}://{BUCKET}/elsewhere"), create=False)
     with pytest.raises(StoreError, match="can't open the lake"):
         LakeStore(LakeAddress(f"{storage.scheme}://no-bucket/lineage"), create=False)
+
+
+@pytest.mark.parametrize("later", [0, 2, 3])
+def test_an_older_copy_that_is_put_in_its_place_is_read_as_it_is(
+    address: LakeAddress, monkeypatch: pytest.MonkeyPatch, later: int
+) -> None:
+    """Others may have written into it since, ``later`` times."""
+    with LakeStore(address) as lake:
+        write_application(lake, "one", 0)
+        kept = {file.path for file in listed(lake)}
+        for at in range(2):
+            write_application(lake, f"lost-{at}", 0)
+        assert lake.application_ids() == ["one", "lost-1", "lost-0"]
+        for file in listed(lake):
+            if file.path not in kept:
+                lake.table.files.delete_file(file.path)
+        with LakeStore(address, create=False) as other:
+            for at in range(later):
+                write_application(other, f"new-{at}", 0)
+            wanted = set(other.application_ids())
+        if later == 2:
+            # As many versions as before: nothing seems to be new.
+            monkeypatch.setattr("lineage_store.lake.table.SAME_S", 0.0)
+        lake.catch_up()
+        assert set(lake.application_ids()) == wanted
+        write_application(lake, "two", 0)
+        with LakeStore(address, create=False) as fresh:
+            assert set(fresh.application_ids()) == {*wanted, "two"}
+
+
+def listed(lake: LakeStore) -> list[fs.FileInfo]:
+    """All objects of a lake."""
+    found = lake.table.files.get_file_info(fs.FileSelector("", recursive=True))
+    return [info for info in found if info.is_file]
 
 
 def test_a_folder_with_files_of_others_is_no_new_lake(

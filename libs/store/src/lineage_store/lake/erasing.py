@@ -56,7 +56,8 @@ def erase_application(
             store.table.erase(files.added)
             continue
         # Also what an erasure that was interrupted left; what somebody may commit at this moment stays until it is a week old.
-        store.table.erase([*files.removed, *store.table.dead_files(key)])
+        dead = store.table.removed_files(key, unfinished=True)
+        store.table.erase([*files.removed, *dead])
         return files.replaced
 
 

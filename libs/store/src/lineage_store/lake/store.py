@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
@@ -268,12 +269,12 @@ class LakeStore:
         key = self.reader.key_of(app)
         removed: tuple[LakeFile, ...] = ()
         while files := self.table.snapshot(newest=True).files.get(key, ()):
-            try:
-                self.table.commit((), files)
-            except ReplacedError:
-                continue
             removed += files
-        self.table.erase(removed)
+            # Else somebody merged them meanwhile, which are to be deleted, too.
+            with suppress(ReplacedError):
+                self.table.commit((), files)
+        # Also those that were merged in the week before.
+        self.table.erase([*removed, *(self.table.removed_files(key) if removed else ())])
         if self.address.is_local and removed:
             remove_if_empty(Path(self.address.location) / Path(removed[0].path).parent)
 

@@ -41,6 +41,8 @@ PAUSE_S: Final = 0.02
 PAUSE_MAX_S: Final = 1.0
 FRESH_S: Final = 1.0
 """On object storage it is looked for commits of others this often; in a folder of this machine at each question."""
+SAME_S: Final = 10.0
+"""On object storage it is looked this often whether an older copy was put in place of the lake; also at each commit, and where there are new ones."""
 CHECKPOINT_COMMITS: Final = 50
 UNFINISHED_H: Final = 168
 """Hours after which a file is deleted that no version ever had: whoever wrote it was killed, or may not commit it any more."""
@@ -157,8 +159,9 @@ class LakeTable:
         self._lock = threading.RLock()
         self._table: DeltaTable = self._open(create)
         self.files: fs.FileSystem = self._file_system()
-        self._refreshed_at = time.monotonic()
+        self._refreshed_at = self._checked_at = time.monotonic()
         self._log_folder = log_folder(self.address)
+        self._known = self._known_entry()
         self._snapshot = self._read()
         self.commits = 0
 
@@ -304,15 +307,46 @@ class LakeTable:
         except (OSError, self._errors.DeltaError) as error:
             raise self._not_read(error) from error
 
-    def _refresh(self) -> None:
-        """Read the commits of others; a folder that was replaced is opened again."""
+    def _refresh(self, *, surely: bool = False) -> None:
+        """Read the commits of others; a table that another one was put in place of is opened again, with ``surely`` whatever was read of it lately."""
         now = time.monotonic()
         self._check_folder()
+        error: Exception | None = None
         try:
             self._table.update_incremental()
-        except (OSError, self._errors.DeltaError) as error:
-            raise self._not_read(error) from error
+        except (OSError, self._errors.DeltaError) as raised:
+            error = raised
+        has_grown = self._known[0] != self._table.version()
+        if surely or error or has_grown or now - self._checked_at > SAME_S:
+            if self._is_replaced():
+                self._open_again()
+            elif error:
+                raise self._not_read(error) from error
+            elif has_grown:
+                self._known = self._known_entry()
+            self._checked_at = now
         self._refreshed_at = now
+
+    def _known_entry(self) -> tuple[int, tuple[int, int | None]]:
+        """The version that was read last, and its entry in the log."""
+        version = self._table.version()
+        return version, self.commit_written(version)
+
+    def _is_replaced(self) -> bool:
+        """Whether the log has another entry of the version that was read last, or none: the lake is an older copy, which may have grown since.
+
+        What was read before of later versions would be mixed with what it has in their place. Of a log that was cleaned up while nothing
+        was read the entry is missing, too.
+        """
+        version, entry = self._known
+        return self.commit_written(version) != entry
+
+    def _open_again(self) -> None:
+        if not is_lake_there(self.address):
+            raise StoreUnavailableError(f"the lake {self.address.location} is not there any more")
+        self._table = self._open(create=False)
+        self._known = self._known_entry()
+        self._snapshot = self._read()
 
     def _not_read(self, error: Exception) -> StoreUnavailableError:
         return StoreUnavailableError(
@@ -325,17 +359,17 @@ class LakeTable:
         )
 
     def _check_folder(self) -> None:
-        """Notice a folder of this machine that was removed or replaced, or whose disk was: its log would seem unchanged."""
-        folder = log_folder(self.address)
-        if folder == self._log_folder:
+        """Notice a folder of this machine that was removed or replaced, also by the files of an older copy, or whose disk was: its log would seem unchanged."""
+        if not self.address.is_local:
             return
+        folder = log_folder(self.address)
         if folder is None:
             raise StoreUnavailableError(
                 f"the lake {self.address.location} is not there any more: is its disk mounted?"
             )
-        self._table = self._open(create=False)
-        self._snapshot = self._read()
-        self._log_folder = folder
+        if folder != self._log_folder or self._is_replaced():
+            self._open_again()
+            self._log_folder = folder
 
     def _has_next_version(self) -> bool:
         """Whether a folder of this machine has the commit after the one that was read last."""
@@ -378,9 +412,9 @@ class LakeTable:
         is_tried = False
         with self._lock:
             while True:
-                self._refresh()
+                self._refresh(surely=True)
                 # The last attempt may have been committed, though its answer was lost.
-                if is_tried and self._has_committed(added, move):
+                if is_tried and self._has_committed(added, gone, move):
                     break
                 self._check_commit(gone, move)
                 # Before each attempt: between them, or before the first, this process may have stood still for days.
@@ -405,15 +439,24 @@ class LakeTable:
         by_key = self.snapshot(newest=True).files
         return all(file in by_key.get(file.key, ()) for file in files)
 
-    def _has_committed(self, added: Sequence[LakeFile], move: OffsetMove | None) -> bool:
+    def has_any_of(self, files: Iterable[LakeFile]) -> bool:
+        """Whether the newest version has one of some files that go into a version together: then they were committed, though others may be merged since.
+
+        Raises:
+            StoreError: the storage can't be read.
+        """
+        by_key = self.snapshot(newest=True).files
+        return any(file in by_key.get(file.key, ()) for file in files)
+
+    def _has_committed(
+        self, added: Sequence[LakeFile], gone: Sequence[LakeFile], move: OffsetMove | None
+    ) -> bool:
         if added:
-            return self.holds(added)
-        # Without files it makes no difference who moved the offset.
-        return (
-            move is not None
-            and move.first != move.next
-            and self._stored_offset(move.key) == move.next
-        )
+            return self.has_any_of(added)
+        # Without files it makes no difference who moved the offset, or removed what was to go.
+        if move is None:
+            return not self.has_any_of(gone)
+        return move.first != move.next and self._stored_offset(move.key) == move.next
 
     def _check_commit(self, gone: Sequence[LakeFile], move: OffsetMove | None) -> None:
         if gone and not self.holds(gone):
@@ -516,8 +559,8 @@ class LakeTable:
                 ) from error
         return [*removed, *(file.path for file in unfinished)]
 
-    def dead_files(self, key: str) -> list[LakeFile]:
-        """Files of an application that no version will have any more: removed ones, and a week old ones that none ever had.
+    def removed_files(self, key: str, *, unfinished: bool = False) -> list[LakeFile]:
+        """Files of an application that no version has any more; with ``unfinished`` also week old ones that none ever had.
 
         Their sizes are not known.
 
@@ -526,7 +569,9 @@ class LakeTable:
         """
         with self._lock:
             self._refresh()
-            listed = [*self._vacuumed(0), *self._vacuumed(UNFINISHED_H, full=True)]
+            listed = self._vacuumed(0)
+            if unfinished:
+                listed += self._vacuumed(UNFINISHED_H, full=True)
             return [file for file in self.dead(listed) if file.key == key]
 
     def dead(self, paths: Iterable[str]) -> list[LakeFile]:

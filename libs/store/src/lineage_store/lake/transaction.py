@@ -92,7 +92,7 @@ class LakeTransaction:
     def _is_surely_lost(self, files: list[LakeFile]) -> bool:
         """Whether a commit that failed won't be found later. Elsewhere than in a folder of this machine it may be on its way."""
         try:
-            return self._table.address.is_local and not self._table.holds(files)
+            return self._table.address.is_local and not self._table.has_any_of(files)
         except StoreUnavailableError:
             return False
 
