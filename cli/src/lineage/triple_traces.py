@@ -170,7 +170,7 @@ def _asked(
     items: list[str] | None, items_file: Path | None, method: str, engine: str
 ) -> pa.Array[Any]:
     """The items of a question, of the command line or of a file."""
-    from lineage_store.lake.arrow import array_of_texts
+    from lineage_store.triples.finding import asked_texts
     from lineage_store.triples.sources import read_items
     from lineage_store.triples.tracing import MOST_ASKED, Method
 
@@ -181,8 +181,7 @@ def _asked(
         raise typer.BadParameter("name items, or a file of them by --items")
     if items_file is not None:
         return read_items(items_file, MOST_ASKED)
-    asked: pa.Array[Any] = array_of_texts(items or [])
-    return asked
+    return asked_texts(items or [])
 
 
 def _is_spark(

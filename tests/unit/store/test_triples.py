@@ -76,6 +76,65 @@ def test_bad_files_are_refused_and_nothing_is_kept(
     assert not list(Path(store.table.address.location).rglob("*waiting*"))
 
 
+def not_utf8() -> Any:
+    """A text that Parquet can hold, and nobody read."""
+    raw: Any = pa.array([b"a\xff"], pa.binary())
+    return pa.StringArray.from_buffers(1, *raw.buffers()[1:])
+
+
+@pytest.mark.parametrize("name", ["src", "op"])
+def test_texts_that_are_not_utf_8_are_refused(
+    store: TripleStore, tmp_path: Path, name: str
+) -> None:
+    columns = {"src": pa.array(["a"]), "dst": pa.array(["b"]), "op": pa.array(["x"])}
+    with pytest.raises(StoreError, match="Invalid UTF8"):
+        store.add("set", [written(tmp_path / "bad.parquet", **{**columns, name: not_utf8()})])
+    assert store.data_sets() == []
+
+
+def test_columns_of_one_name_are_refused(store: TripleStore, tmp_path: Path) -> None:
+    columns = [pa.array(["a"]), pa.array(["c"]), pa.array(["b"]), pa.array(["x"])]
+    names = ["src", "src", "dst", "op"]
+    pq.write_table(pa.Table.from_arrays(columns, names), tmp_path / "two.parquet")
+    (tmp_path / "two.csv").write_text("src,src,dst,op\na,c,b,x\n")
+    (tmp_path / "quoted.tsv").write_text('\ufeff\n\ndst\tsrc\t"dst"\top\na\tb\tc\tx\n')
+    for path, column in (("two.parquet", "src"), ("two.csv", "src"), ("quoted.tsv", "dst")):
+        with pytest.raises(StoreError, match=f"{path} has 2 columns '{column}'"):
+            store.add("set", [tmp_path / path])
+    assert store.data_sets() == []
+
+
+def test_line_ends_stand_in_values_wherever_a_block_ends(
+    store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("lineage_store.triples.sources.BLOCK_BYTES", 64)
+    path = tmp_path / "lines.csv"
+    # What stands behind a line end looks like a row.
+    rows = [(f"a{at}\nb,c,d", f"to{at}", "x") for at in range(20)]
+    path.write_text("src,dst,op\n" + "".join(f'"{src}",{dst},{op}\n' for src, dst, op in rows))
+    store.add("set", [path])
+    store.index("set")
+    assert [trace(store, "set", dst, is_back=True).triples for _, dst, _ in rows] == [
+        [row] for row in rows
+    ]
+
+
+def test_names_with_half_a_character_are_refused(store: TripleStore, tmp_path: Path) -> None:
+    """As of arguments that are not UTF-8."""
+    path = chain(tmp_path / "a.parquet")
+    for name, file in (
+        ("\udcff", path),
+        ("set", Path(shutil.copy(path, tmp_path / "\udcff.parquet"))),
+    ):
+        with pytest.raises(StoreError, match="half a character"):
+            store.add(name, [file])
+    assert store.data_sets() == []
+    store.add("set", [path])
+    store.index("set")
+    with pytest.raises(StoreError, match="half a character"):
+        trace(store, "set", "\udcff", is_back=True)
+
+
 def test_what_is_no_parquet_is_refused(store: TripleStore, tmp_path: Path) -> None:
     (tmp_path / "no.txt").write_text("nothing")
     with pytest.raises(StoreError, match=r"no.txt as Parquet, .* in none of .csv, .tsv, .json, "):

@@ -24,6 +24,7 @@ from lineage_store.tiers.address import read_tiers
 from lineage_store.triples.columns import TRIPLES, WAITING, Part
 from lineage_store.triples.files import PartFile, PartWriter
 from lineage_store.triples.indexing import Counts
+from lineage_store.triples.json_reading import whole_text
 from lineage_store.triples.leftovers import remove_leftovers
 from lineage_store.triples.loading import is_of_items, read_rows_of
 from lineage_store.triples.partitioning import SET_ITEMS
@@ -118,6 +119,7 @@ class TripleStore:
             for path, names, part in _parts(triples, nodes):
                 # The same bytes as triples and as nodes are two sources.
                 digest = f"{names[0]}-{digest_of(path)}"
+                whole_text(str(path), "a file's name")
                 is_new = digest not in known
                 rows = 0
                 if is_new:
@@ -303,4 +305,4 @@ def _changed(name: str) -> StoreError:
 
 
 def _key(name: str) -> str:
-    return hashlib.blake2b(name.encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(whole_text(name, "a data set").encode(), digest_size=16).hexdigest()

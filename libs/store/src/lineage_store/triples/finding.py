@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -9,8 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from lineage_store.errors import StoreError, TriplesNotFoundError
-from lineage_store.lake.arrow import int64_of
+from lineage_store.lake.arrow import array_of_texts, int64_of
 from lineage_store.triples.files import Numbers
+from lineage_store.triples.json_reading import whole_text
 from lineage_store.triples.numbering import Values, item_keys, sorted_distinct
 from lineage_store.triples.reading import SortedPart
 
@@ -47,6 +49,16 @@ def places_of(texts: Any, held: Any, codes: Numbers) -> Numbers:
     found = np.full(len(texts), -1, np.int64)
     found[int64_of(places.drop_null())] = codes[int64_of(pc.indices_nonzero(places.is_valid()))]
     return found
+
+
+def asked_texts(items: Sequence[str]) -> pa.Array[Any]:
+    """The items of a question as a column.
+
+    Raises:
+        StoreError: one has half a character, as no item has.
+    """
+    texts: pa.Array[Any] = array_of_texts([whole_text(item, "an item") for item in items])
+    return texts
 
 
 def asked_numbers(keys: SortedPart, items: SortedPart, name: str, asked: pa.Array[Any]) -> Numbers:

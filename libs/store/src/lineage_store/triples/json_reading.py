@@ -61,10 +61,10 @@ def text_of(value: object, key: str, where: str) -> str:
     text = object_of(value, where).get(key)
     if not isinstance(text, str) or not text:
         raise StoreError(f"{where}: it has no {key}")
-    return checked(text, where)
+    return whole_text(text, where)
 
 
-def checked(text: str, where: str) -> str:
+def whole_text(text: str, where: str) -> str:
     """A text that can be written.
 
     Raises:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from lineage_store.errors import StoreError
-from lineage_store.triples.json_reading import checked, list_of, object_of, parsed, text_of
+from lineage_store.triples.json_reading import list_of, object_of, parsed, text_of, whole_text
 
 EVENT_BYTES: Final = 16 << 20
 FACET: Final = "columnLineage"
@@ -87,4 +87,4 @@ def _part(text: str, where: str) -> str:
     """A part of a name that has no blank, so that no two names are written alike."""
     if not text:
         raise StoreError(f"{where}: a field has no name")
-    return checked(text, where).replace("%", "%25").replace(" ", "%20")
+    return whole_text(text, where).replace("%", "%25").replace(" ", "%20")

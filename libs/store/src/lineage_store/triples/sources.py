@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 import hashlib
+from codecs import BOM_UTF8
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from csv import Error as CsvError
+from csv import reader as csv_reader
+from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -126,22 +131,47 @@ def _batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
         yield from _bounded_batches(path, triples(path))
         return
     if path.suffix.lower() in {".csv", ".tsv"}:
-        delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
-        with csv.open_csv(
-            path,
-            read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
-            parse_options=csv.ParseOptions(delimiter=delimiter),
-            convert_options=csv.ConvertOptions(
-                include_columns=list(names), column_types=dict.fromkeys(names, pa.string())
-            ),
-        ) as reader:
-            yield from reader
+        yield from _csv_batches(path, names)
         return
     with _parquet(path) as parquet:
-        missing = [name for name in names if name not in parquet.schema_arrow.names]
-        if missing:
-            raise StoreError(f"{path} has no column {missing[0]!r}; it needs {', '.join(names)}")
+        _check_names(path, names, parquet.schema_arrow.names)
         yield from parquet.iter_batches(BATCH_ROWS, columns=list(names), use_threads=False)
+
+
+def _csv_batches(path: Path, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    delimiter = "\t" if path.suffix.lower() == ".tsv" else ","
+    with csv.open_csv(
+        path,
+        read_options=csv.ReadOptions(block_size=BLOCK_BYTES, use_threads=False),
+        # Values may have line ends in them: else none could where a block ends.
+        parse_options=csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+        convert_options=csv.ConvertOptions(
+            include_columns=list(names), column_types=dict.fromkeys(names, pa.string())
+        ),
+    ) as reader:
+        # Of two columns with one name it takes the first.
+        _check_names(path, names, _header_of(path, delimiter))
+        yield from reader
+
+
+def _header_of(path: Path, delimiter: str) -> list[str]:
+    """The names of columns of a file of CSV, as PyArrow reads them."""
+    with path.open("rb") as stream:
+        begin = stream.read(BLOCK_BYTES).removeprefix(BOM_UTF8).decode(errors="replace")
+    try:
+        return next((row for row in csv_reader(StringIO(begin), delimiter=delimiter) if row), [])
+    except CsvError as error:
+        raise StoreError(f"can't read the header of {path}: {error}") from error
+
+
+def _check_names(path: Path, names: Sequence[str], columns: Sequence[str]) -> None:
+    """Refuse a file that lacks a column, or has two of its name."""
+    count = Counter(columns)
+    for name in names:
+        if not count[name]:
+            raise StoreError(f"{path} has no column {name!r}; it needs {', '.join(names)}")
+        if count[name] > 1:
+            raise StoreError(f"{path} has {count[name]:,} columns {name!r}")
 
 
 def _parquet(path: Path) -> pq.ParquetFile:
@@ -190,7 +220,7 @@ def _items(column: Any) -> Any:
     if pa.types.is_integer(kind):
         return column.cast(pa.int64())
     if _is_text(kind):
-        return column.cast(pa.string())
+        return _as_texts(column)
     raise StoreError(f"items are integers or texts, and not {kind}")
 
 
@@ -204,7 +234,18 @@ def _label(column: Any) -> Any:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not (_is_text(kind) or pa.types.is_integer(kind)):
         raise StoreError(f"ops and nodes are integers or texts, and not {kind}")
-    return column.cast(pa.string())
+    return _as_texts(column)
+
+
+def _as_texts(column: Any) -> Any:
+    """Integers or texts as texts; files of Parquet may have others than of UTF-8, which Arrow does not look at.
+
+    Raises:
+        ArrowInvalid: it has such.
+    """
+    texts = column.cast(pa.string())
+    texts.validate(full=True)
+    return texts
 
 
 def _refuse_missing(path: Path, name: str, values: Any, row: int, *, is_item: bool) -> None:

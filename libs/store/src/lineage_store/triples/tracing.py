@@ -13,12 +13,11 @@ import pyarrow as pa
 from lineage_core.text_enum import StrEnum
 from lineage_core.tracing.budget import TooMuchError
 from lineage_store.errors import DamagedError, StoreError
-from lineage_store.lake.arrow import array_of_texts
 from lineage_store.lake.storage_errors import reason_of
 from lineage_store.triples.columns import Part
 from lineage_store.triples.data_sets import TripleStore, damaged_index
 from lineage_store.triples.files import GROUP_ROWS, Columns, Numbers
-from lineage_store.triples.finding import asked_numbers
+from lineage_store.triples.finding import asked_numbers, asked_texts
 from lineage_store.triples.following import Walk, reachable, recursion
 from lineage_store.triples.numbering import sorted_distinct
 from lineage_store.triples.reading import ROOM_HINT, ReadCounts, SortedPart, check_room
@@ -103,7 +102,7 @@ def trace(
         StoreError: there is no such data set or item, something waits to be indexed, or the storage can't be read.
         BudgetError: the trace takes more than it may.
     """
-    return trace_items(store, name, array_of_texts([item]), is_back=is_back, method=method)
+    return trace_items(store, name, asked_texts([item]), is_back=is_back, method=method)
 
 
 def trace_items(
