@@ -12,7 +12,7 @@ from typing import IO, TYPE_CHECKING, Any, Protocol, TypeAlias
 from lineage.array_rows import LocalCells
 from lineage.recomputing import LocalRecomputation, Sessions, SparkSessionLease
 from lineage.servers import SERVER_SCHEMES
-from lineage.spools import remove_spool
+from lineage.spools import remove_files
 from lineage_core.contract.graph import LinkRecord, NodeRecord
 from lineage_core.contract.verdict import Verdict
 from lineage_query.answers import Answer
@@ -326,7 +326,7 @@ class StoredAccess:
 
     def delete(self, app: str) -> None:
         for removed in delete_application(self.store, app):
-            remove_spool(self._url, removed)
+            remove_files(self._url, removed)
 
     def export(
         self, question: TraceQuery, name: str, output: Output, options: ExportOptions

@@ -33,12 +33,19 @@ def seconds_of(age: str) -> int:
 def older_than(records: Iterable[ApplicationRecord], age: str) -> list[ApplicationRecord]:
     """Applications that ended so long ago, or began where they never ended; the oldest first. Some may run.
 
+    How old one is of which neither is known, as its messages are on their way or were lost, is not known: it is not among them.
+
     Raises:
         AgeError: the text is no age.
     """
     latest = time.time() - seconds_of(age)
-    old = [record for record in records if _last_known(record) < latest]
+    old = [record for record in records if has_age(record) and _last_known(record) < latest]
     return sorted(old, key=lambda record: (_last_known(record), record.app))
+
+
+def has_age(record: ApplicationRecord) -> bool:
+    """Whether it is known when an application ended, or at least began: without a message that says so its times are 0."""
+    return _last_known(record) > 0
 
 
 def _last_known(record: ApplicationRecord) -> float:

@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from lineage.ages import older_than
+from lineage.linking import link_left
 from lineage.options import print_json
-from lineage.spools import remove_spool
+from lineage.spools import has_spool, remove_spool
 from lineage.terminal import echo
 from lineage_core.errors import LineageError
 from lineage_query.finding import find_application
@@ -47,17 +48,24 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
     """
     if bool(names) == bool(age):
         raise ArchiveError("give either applications, or --older-than AGE")
+    link_left(url)
     moved: list[Moved] = []
     left: list[str] = []
     with _opened(url, lake) as stores:
-        for app in _chosen(stores, names, age):
+        for app, has_ended in _chosen(stores, names, age).items():
+            # Blocks of one that has ended are left there where they can't be read: nobody has another copy of them.
+            is_kept = has_ended and is_embedded(url) and has_spool(url, app)
 
-            def end_spool(app: str = app) -> None:
-                if is_embedded(url):
+            def end_spool(app: str = app, is_kept: bool = is_kept) -> None:
+                if is_embedded(url) and not is_kept:
                     remove_spool(url, app)
 
             try:
-                moved.append(move_application(stores.source, stores.lake, app, copied=end_spool))
+                moved.append(
+                    move_application(
+                        stores.source, stores.lake, app, deletes=not is_kept, copied=end_spool
+                    )
+                )
             except KeyError:
                 if app in stores.source.application_ids():
                     raise
@@ -70,9 +78,15 @@ def archive(url: str, names: Sequence[str], age: str, lake: str, *, as_json: boo
                 continue
             if not as_json:
                 contents = moved[-1].contents
+                hot = hot_part(url)
+                done = (
+                    f"and kept in {hot}, too: its spool holds what can't be linked"
+                    if is_kept
+                    else f"and deleted from {hot}"
+                )
                 echo(
                     f"{app}: {contents.blocks:,} blocks, {contents.edges:,} edges and {contents.messages:,} messages "
-                    f"are in {stores.lake.address}, compared, and deleted from {hot_part(url)}"
+                    f"are in {stores.lake.address}, compared, {done}"
                 )
     if as_json:
         print_json([asdict(one) for one in moved])
@@ -115,8 +129,8 @@ def _opened(url: str, lake: str) -> Iterator[_Stores]:
         yield _Stores(source, target, source)
 
 
-def _chosen(stores: _Stores, names: Sequence[str], age: str) -> list[str]:
-    """The applications to move, of those that are in the source."""
+def _chosen(stores: _Stores, names: Sequence[str], age: str) -> dict[str, bool]:
+    """The applications to move, of those that are in the source, and whether each said that it ended."""
     records = {record.app: record for record in stores.listed.applications()}
     if names:
         apps = list(dict.fromkeys(find_application(stores.listed, name) for name in names))
@@ -127,7 +141,7 @@ def _chosen(stores: _Stores, names: Sequence[str], age: str) -> list[str]:
         old = older_than(records.values(), age)
         apps = [record.app for record in old if record.status != "running"]
     there = set(stores.source.application_ids())
-    return [app for app in apps if app in there]
+    return {app: records[app].ended_at is not None for app in apps if app in there}
 
 
 def compact_lake(url: str, kept_hours: int, *, as_json: bool) -> None:

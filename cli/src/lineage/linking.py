@@ -12,7 +12,7 @@ from lineage.terminal import echo
 from lineage_store.lake.address import is_lake
 from lineage_store.sqlite.ingest import IngestReport, ingest, ingest_all
 from lineage_store.staging import Waiting, move_staged
-from lineage_store.url import captured_into, open_embedded, spool_of
+from lineage_store.url import captured_into, is_embedded, open_embedded, spool_of
 
 
 def link_spool(url: str, spool: str, *, as_json: bool) -> None:
@@ -53,6 +53,16 @@ def link_all(url: str, spool: Path) -> list[IngestReport]:
             if report.app:
                 tell_linked(store, report.app)
     return reports
+
+
+def link_left(url: str) -> None:
+    """Link what is in the spool of an embedded store: whether an application runs is known after that, and what is removed with it is all of it.
+
+    Raises:
+        StoreError: the store can't be written.
+    """
+    if is_embedded(url):
+        link_all(url, spool_of(url))
 
 
 def link_folders(url: str, folders: Iterable[Path]) -> None:
