@@ -23,7 +23,7 @@ from lineage_store.errors import StoreError
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
-from lineage_store.sqlite.connection import connect, in_parts
+from lineage_store.sqlite.connection import Query, connect, in_parts
 from lineage_store.sqlite.erasing import erase_application
 from lineage_store.sqlite.graph import SqliteGraph
 from lineage_store.sqlite.recorded_files import SqliteFileRows
@@ -209,7 +209,22 @@ class SqliteStore:
         rows = self._query("SELECT id FROM application WHERE app = ?", app)
         if not rows:
             raise KeyError(f"there is no application {app} in {self.path}")
-        return SqliteGraph(self._query, rows[0][0], self._clock)
+        ((app_id,),) = rows
+        return SqliteGraph(self._query_of(app, app_id), app_id, self._clock)
+
+    def _query_of(self, app: str, app_id: int) -> Query:
+        """Queries about an application: where it is not there any more, what they found of it may be nothing, or of a part."""
+
+        def is_there() -> bool:
+            return bool(self._query("SELECT 1 FROM application WHERE id = ?", app_id))
+
+        def query(statement: str, *values: str | float) -> list[Any]:
+            rows = self._query(statement, *values)
+            if not self._until_written(("is there", app_id), is_there):
+                raise KeyError(f"{app} was deleted from {self.path} while it was read")
+            return rows
+
+        return query
 
     def counts(self, app: str) -> StoreCounts:
         return self.graph(app).counts()
