@@ -27,7 +27,7 @@ from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
 from lineage_store.copying import copy_application
 from lineage_store.dump import dump_application
-from lineage_store.errors import StoreError, StoreUnavailableError, UnfitStoreError
+from lineage_store.errors import DeletedError, StoreError, StoreUnavailableError, UnfitStoreError
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.store import LakeStore
 from lineage_store.moving import contents_of, move_application
@@ -319,12 +319,17 @@ def test_a_deletion_in_neo4j_that_ends_anywhere_hides_nothing(
         copy_application(tiers.oracle, hot, app)
         following = both.graph(app)
         refs = list(following.blocks())
+        opened = hot.graph(app)
+        assert list(opened.blocks()) == refs
         statements = neo4j_store._DELETE
         for count in range(1, len(statements)):
             monkeypatch.setattr(neo4j_store, "_DELETE", (*statements[:count], "RETURN error"))
             with pytest.raises(StoreError):
                 move_application(hot, tiers.cold, app)
             assert hot.application_ids() == [app]
+            with pytest.raises(DeletedError):
+                opened.blocks_into(refs[0].in_space, 0, 1)
+            assert "it is being deleted" in str(verdict_of(hot, app).reasons)
             assert list(following.blocks()) == refs
             assert contents_of(both, app) == wanted, count
             assert verdict_of(both, app) == verdict_of(tiers.oracle, app)

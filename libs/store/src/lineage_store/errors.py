@@ -4,6 +4,7 @@ LineageError
 ├── NoSuchRowError                no row matches the query, and all rows were compared
 └── StoreError                    the store can't be opened or used
     ├── DamagedError              lineage that the store lost, of one application alone
+    ├── DeletedError              an application that was deleted while it was read
     ├── OffsetMovedError          another writer stored the records of a transaction
     ├── StoreUnavailableError     not now: the same may work later
     ├── TriplesNotFoundError      no such triples
@@ -25,6 +26,19 @@ class NoSuchRowError(LineageError):
 
 class StoreError(LineageError):
     """The store can't be opened or used; the message says what to do."""
+
+
+class DeletedError(StoreError, KeyError):
+    """An application was deleted, or begins to be, while it was read: what was found of it may be a part, and is no answer.
+
+    A KeyError, as of one that is not there.
+    """
+
+    def __init__(self, app: str, place: object) -> None:
+        super().__init__(f"{app} was deleted from {place} while it was read")
+
+    def __str__(self) -> str:
+        return str(self.args[0])
 
 
 class DamagedError(StoreError):

@@ -16,7 +16,7 @@ from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import BudgetError, BusyError, ClientGoneError, TimeUpError
 from lineage_query.finding import NotFoundError
 from lineage_query_api.errors import ProblemError
-from lineage_store.errors import DamagedError, StoreError, UnfitStoreError
+from lineage_store.errors import DamagedError, DeletedError, StoreError, UnfitStoreError
 
 CLIENT_LEFT = 499
 """Status of answers that nobody waits for, in logs and audit records alone; as nginx has it."""
@@ -94,7 +94,7 @@ def _status_of(error: LineageError) -> int:
         return HTTPStatus.GATEWAY_TIMEOUT
     if isinstance(error, ClientGoneError):
         return CLIENT_LEFT
-    if isinstance(error, NotFoundError):
+    if isinstance(error, NotFoundError | DeletedError):
         return HTTPStatus.NOT_FOUND
     if isinstance(error, BusyError):
         return HTTPStatus.SERVICE_UNAVAILABLE

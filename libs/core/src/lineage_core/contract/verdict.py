@@ -64,7 +64,7 @@ class StoreCounts:
     commit name and that did not arrive. ``recipes``: nodes whose recipe arrived. ``unsealed``: key
     spaces of which some edges were not made, because the linker lost its state in between.
     ``silent_s``: seconds since the store received the last message of the application, both times by
-    the store's clock; None: unknown.
+    the store's clock; None: unknown. ``deleting``: the deletion of the application has begun.
     """
 
     received: int
@@ -80,6 +80,7 @@ class StoreCounts:
     recipes: frozenset[str] = frozenset()
     unsealed: int = 0
     silent_s: float | None = None
+    deleting: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -566,6 +567,8 @@ def _store_problems(counts: StoreCounts, expected: int) -> Iterable[str]:
             f"{counts.unsealed} key spaces are linked in part: the linker lost its state and links "
             "again what Kafka keeps (runbook: state-lost)"
         )
+    if counts.deleting:
+        yield "it is being deleted, or that was interrupted: some of it may be gone (`lineage rm` deletes the rest)"
     for place, reason in counts.problems.items():
         yield f"{place}: {reason}"
 

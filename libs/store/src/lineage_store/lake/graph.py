@@ -28,6 +28,7 @@ from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal, seal_of
 from lineage_core.contract.verdict import StoreCounts
 from lineage_store import records
+from lineage_store.errors import DeletedError
 from lineage_store.lake.application import (
     blocks_table,
     messages_of,
@@ -66,9 +67,7 @@ class LakeGraph:
     def _answer(self, work: Callable[[Files], T]) -> T:
         def checked(files: Files) -> T:
             if not files:
-                raise KeyError(
-                    f"there is no application {self._app} in {self._reader.table.address}"
-                )
+                raise DeletedError(self._app, self._reader.table.address)
             return work(files)
 
         return self._reader.answer(self._key, checked)

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 from urllib.parse import parse_qs, urlsplit
 
 import neo4j
@@ -90,6 +90,13 @@ def _form() -> str:
     return "Give neo4j://HOST:PORT or neo4j+s://HOST:PORT, with ?database=NAME if need be"
 
 
+class Reads(Protocol):
+    """What answers queries: a :class:`Connection`, or one about an application."""
+
+    def read(self, query: LiteralString, **values: Any) -> list[list[Any]]:
+        """All rows of a query; raises as :meth:`Connection.read`."""
+
+
 class Connection:
     """A driver for one database; may be shared by threads, not by processes."""
 
@@ -133,9 +140,16 @@ class Connection:
             StoreError: the store can't be read.
             BudgetError: the question that it is read for takes too long.
         """
+        return self.read_each((query, values))[0]
 
-        def work(transaction: neo4j.ManagedTransaction) -> list[list[Any]]:
-            return transaction.run(query, values).values()
+    def read_each(self, *queries: tuple[LiteralString, dict[str, Any]]) -> list[list[list[Any]]]:
+        """The rows of some queries, one after the other in one transaction; raises as :meth:`read`.
+
+        Each sees what is committed by then.
+        """
+
+        def work(transaction: neo4j.ManagedTransaction) -> list[list[list[Any]]]:
+            return [transaction.run(query, values).values() for query, values in queries]
 
         budget = current_budget()
         budget.check()

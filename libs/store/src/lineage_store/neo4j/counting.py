@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final
 
 from lineage_core.contract.verdict import StoreCounts
 from lineage_store.inexact_reasons import REASON_CHARS_MAX, REASONS_MAX, read_reasons
-from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.connection import Reads
 from lineage_store.neo4j.keys import SEPARATOR, app_key, prefix
 from lineage_store.rooting import is_root
 
@@ -92,7 +92,7 @@ RETURN n.node
 """
 
 
-def count_store(connection: Connection, app: str, now: float | None = None) -> StoreCounts:
+def count_store(connection: Reads, app: str, now: float | None = None) -> StoreCounts:
     """The counts of one application. ``now``: unix seconds; None: by the server's clock."""
     begin = prefix(app)
     tasks = connection.read(_TASKS, prefix=begin)
@@ -119,13 +119,13 @@ def count_store(connection: Connection, app: str, now: float | None = None) -> S
     )
 
 
-def silent_s(connection: Connection, app: str, now: float | None = None) -> float:
+def silent_s(connection: Reads, app: str, now: float | None = None) -> float:
     """Seconds since the store took the last sign of life of an application. ``now``: as in :func:`count_store`."""
     ((seconds,),) = connection.read(_SILENT, id=app_key(app), now=now)
     return float(seconds)
 
 
-def _unlinked(connection: Connection, app: str) -> list[tuple[int, int]]:
+def _unlinked(connection: Reads, app: str) -> list[tuple[int, int]]:
     """(blocks, unmatched positions) by input space, of spaces that are no roots."""
     rows = connection.read(_UNMATCHED, prefix=prefix(app), app=app, half=HALF)
     sources: set[str] = set()

@@ -22,7 +22,7 @@ from lineage_core.contract.graph import (
 from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal
 from lineage_store import records
-from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.connection import Reads
 from lineage_store.neo4j.counting import HALF, silent_s
 from lineage_store.neo4j.keys import block_of, key, prefix
 from lineage_store.neo4j.sealed_spaces import count_unsealed, sealed_spaces, seals_of
@@ -143,7 +143,7 @@ class Neo4jGraph:
 
     def __init__(
         self,
-        connection: Connection,
+        connection: Reads,
         app: str,
         clock: Callable[[], float | None] = lambda: None,
     ) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from lineage_core.contract.sealing import Seal, seal_of
-from lineage_store.neo4j.connection import Connection
+from lineage_store.neo4j.connection import Reads
 from lineage_store.neo4j.keys import app_key, block_of, key, prefix
 from lineage_store.parts import in_parts
 
@@ -48,13 +48,13 @@ RETURN size(coalesce(a.epochs, []))
 """
 
 
-def seals_of(connection: Connection, app: str) -> list[Seal]:
+def seals_of(connection: Reads, app: str) -> list[Seal]:
     """All seals of an application, whether they still hold or not, in order of their spaces."""
     rows = connection.read(_SEALS, prefix=prefix(app))
     return [Seal.from_text(*row) for row in rows]
 
 
-def sealed_spaces(connection: Connection, app: str, spaces: Iterable[str]) -> Iterator[str]:
+def sealed_spaces(connection: Reads, app: str, spaces: Iterable[str]) -> Iterator[str]:
     """The spaces among some that hold exactly the blocks of their seals."""
     space_keys = (key(app, space) for space in spaces)
     for part in in_parts(space_keys, SPACES_AT_ONCE):
@@ -64,7 +64,7 @@ def sealed_spaces(connection: Connection, app: str, spaces: Iterable[str]) -> It
                 yield space
 
 
-def count_unsealed(connection: Connection, app: str) -> int:
+def count_unsealed(connection: Reads, app: str) -> int:
     """How many spaces have a seal that does not hold, where several states of linking made them.
 
     While one state makes all links, what is not sealed is on its way.

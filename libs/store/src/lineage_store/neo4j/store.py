@@ -23,6 +23,7 @@ from lineage_store.neo4j.counting import HALF, count_store
 from lineage_store.neo4j.erasing import erase_blocks, remove_recipes
 from lineage_store.neo4j.graph import Neo4jGraph
 from lineage_store.neo4j.keys import app_key, prefix
+from lineage_store.neo4j.presence import ApplicationReads
 from lineage_store.neo4j.published_runs import PublishedRuns
 from lineage_store.neo4j.record_view import REMOVE, RecordView
 from lineage_store.neo4j.recorded_files import Neo4jFileRows, store_files
@@ -102,10 +103,6 @@ _DELETE: Final[tuple[LiteralString, ...]] = (
     "MATCH (a:Application {id: $id}) DETACH DELETE a",
 )
 
-
-_PRESENCE: Final[LiteralString] = (
-    "MATCH (a:Application {id: $id}) RETURN elementId(a), a.started_at, a.deleting"
-)
 
 _REVISIONS: Final[LiteralString] = """
 UNWIND $apps AS wanted
@@ -268,8 +265,7 @@ class Neo4jStore:
 
     def presence(self, app: str) -> Hashable:
         """A value that changes when an application begins to be deleted; None: it is not there."""
-        rows = self._connection.read(_PRESENCE, id=app_key(app))
-        return tuple(rows[0]) if rows else None
+        return ApplicationReads(self._connection, app).presence
 
     def starts(self) -> Mapping[str, JsonTime]:
         """When each application began."""
@@ -304,14 +300,19 @@ class Neo4jStore:
         return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> Neo4jGraph:
-        rows = self._connection.read("MATCH (a:Application {id: $id}) RETURN a.id", id=app_key(app))
-        if not rows:
+        return Neo4jGraph(self._reads(app), app, self._clock)
+
+    def _reads(self, app: str) -> ApplicationReads:
+        reads = ApplicationReads(self._connection, app)
+        if reads.presence is None:
             raise KeyError(f"there is no application {app} in {self.address.uri}")
-        return Neo4jGraph(self._connection, app, self._clock)
+        return reads
 
     def counts(self, app: str) -> StoreCounts:
-        unsealed = self.graph(app).unsealed()
-        return replace(count_store(self._connection, app, self._clock()), unsealed=unsealed)
+        reads = self._reads(app)
+        counts = count_store(reads, app, self._clock())
+        unsealed = Neo4jGraph(reads, app, self._clock).unsealed()
+        return replace(counts, unsealed=unsealed, deleting=reads.is_deleting)
 
     def record_view(self, app: str) -> RecordView:
         """The record-level view of an application, made or not.

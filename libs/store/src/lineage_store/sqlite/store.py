@@ -19,7 +19,7 @@ from lineage_core.contract.times import JsonTime
 from lineage_core.contract.verdict import ABANDONED_AFTER_S, StoreCounts
 from lineage_core.linking.linker import TaskId
 from lineage_core.tracing.budget import current_budget
-from lineage_store.errors import StoreError
+from lineage_store.errors import DeletedError, StoreError
 from lineage_store.port import ApplicationRecord, Rewrite
 from lineage_store.recipes import BEGIN_CHARS, names_in
 from lineage_store.recorded_files import FileQuery, FileRows, RecordedFiles, find_files
@@ -221,7 +221,7 @@ class SqliteStore:
         def query(statement: str, *values: str | float) -> list[Any]:
             rows = self._query(statement, *values)
             if not self._until_written(("is there", app_id), is_there):
-                raise KeyError(f"{app} was deleted from {self.path} while it was read")
+                raise DeletedError(app, self.path)
             return rows
 
         return query
