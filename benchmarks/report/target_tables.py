@@ -87,8 +87,9 @@ ACROSS_JOBS = (
         "the store of a word count of MapReduce, over its output",
         "≤ 0.15",
         at_most("engines", "store_over_output", 0.15, **_MAPREDUCE | {"text": RARE}),
-        "three times the store of Dask, of the same words and lines: the way of each word through mapper and reducer is stored step by step; to store "
-        "only the lines of each word was not tried",
+        "Hadoop sorts the output by key, so each of 1,166,753 words that stand once lies at a random line of 635,000: to name it takes 19.3 bits, "
+        "together 2.8 MB or 0.24 of the output, and the lines of the others 0.7 MB: 0.30 at least, of which the store is 1.1 times. Dask puts words out in the order in which it meets "
+        "them, where a line takes 2 bits. Less would do only for traces that read the input again. Records of a word in the same line were numbered one by one before (0.41)",
     ),
     Target(
         "lines of the adapter of Dask",
