@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 from lineage import lakes
 from lineage.background.sessions import session_for
 from lineage.main import app as program
+from lineage.spools import remove_spool
 from lineage_core.contract.message import Begin, End, Heartbeat, Recipe
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
@@ -259,6 +260,7 @@ def test_without_the_lake_there_is_no_answer(tiers: Tiers) -> None:
 def test_two_runs_of_one_id_are_not_taken_for_each_other(tiers: Tiers) -> None:
     chain = tiers.chain(1)
     move_application(tiers.hot, tiers.cold, "app-1")
+    remove_spool(tiers.url, "app-1")
     tiers.hot.write("app-1", [Begin(app="app-1", name="another", started_at=9.0)])
     assert tiers.both.application_ids().count("app-1") == 1
     assert len(tiers.both.applications()) == len(chain.apps)

@@ -35,7 +35,9 @@ class DeletedError(StoreError, KeyError):
     """
 
     def __init__(self, app: str, place: object) -> None:
-        super().__init__(f"{app} was deleted from {place} while it was read")
+        super().__init__(
+            f"there is no application {app} in {place} any more: it was deleted while it was read"
+        )
 
     def __str__(self) -> str:
         return str(self.args[0])
