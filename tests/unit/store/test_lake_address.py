@@ -9,6 +9,7 @@ from lineage_store.lake.address import read_lake_address
 from lineage_store.lake.file_names import is_of_lake, new_path
 from lineage_store.lake.storage_errors import reason_of
 from lineage_store.triples.data_sets import TripleStore
+from lineage_store.url import open_store
 
 pytestmark = pytest.mark.unit
 
@@ -89,6 +90,23 @@ def test_what_the_table_format_leaves_out_of_an_address_is_refused_and_not_repea
 ) -> None:
     with pytest.raises(StoreError, match="in its address") as raised:
         read_lake_address(f"lake:{location}")
+    assert "secret" not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "lake:https://user:secret@host/lake",
+        "lake:https://host/lake?sv=1&sig=secret",
+        "lake://user:secret@host/lake",
+        "neo4js://neo4j:secret@host:7687",
+        "lake:/a,lake:https://user:secret@host/lake",
+        "lake:/b,lake:https://user:secret@host/lake,lake:/a",
+    ],
+)
+def test_a_login_in_what_is_no_store_is_not_repeated(url: str) -> None:
+    with pytest.raises(StoreError, match="is not known") as raised:
+        open_store(url)
     assert "secret" not in str(raised.value)
 
 

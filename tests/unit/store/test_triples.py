@@ -340,6 +340,18 @@ def test_removed_sets_leave_no_files(store: TripleStore, tmp_path: Path) -> None
         trace(store, "set", "1", is_back=True)
 
 
+def test_a_set_that_is_called_like_the_folder_of_another_is_removed_alone(
+    store: TripleStore, tmp_path: Path
+) -> None:
+    path = chain(tmp_path / "chain.parquet")
+    store.add("set", [path])
+    (file, *_) = store.files("set")
+    folder = file.file.path.partition("/")[0]
+    store.add(folder, [path])
+    store.remove(folder)
+    assert [one.name for one in store.data_sets()] == ["set"]
+
+
 def test_an_index_that_somebody_else_made_meanwhile_is_not_replaced(
     store: TripleStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

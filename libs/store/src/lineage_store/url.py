@@ -8,7 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from lineage_store.errors import StoreError, StoreUnavailableError
-from lineage_store.lake.address import LAKE_PREFIX, is_lake, read_lake_address, staging_file
+from lineage_store.lake.address import (
+    LAKE_PREFIX,
+    is_lake,
+    read_lake_address,
+    shown_address,
+    staging_file,
+)
 from lineage_store.tiers.address import TierAddresses, hot_part, read_tiers
 
 if TYPE_CHECKING:
@@ -41,7 +47,7 @@ def is_embedded(url: str) -> bool:
     scheme, _, rest = url.partition("://")
     if scheme in NEO4J_SCHEMES and rest:
         return False
-    raise StoreError(f"store {url!r} is not known; give {FORMS}")
+    raise StoreError(f"store {shown_address(url)} is not known; give {FORMS}")
 
 
 def store_path(url: str) -> Path:

@@ -7,6 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
+from lineage_core.environment.redaction import redact_arguments
 from lineage_core.recipe.names import DELTA_LOG
 from lineage_store.errors import StoreError, StoreUnavailableError
 
@@ -46,6 +47,11 @@ class LakeAddress:
         return f"{LAKE_PREFIX}{self.location}"
 
 
+def shown_address(url: str) -> str:
+    """The address of a store as an error may repeat it: without a login that somebody wrote into it."""
+    return repr(next(iter(redact_arguments([url]))))
+
+
 def is_lake(url: str) -> bool:
     """Whether the text is the address of a lake."""
     return url.startswith(LAKE_PREFIX)
@@ -60,27 +66,33 @@ def read_lake_address(url: str) -> LakeAddress:
     rest = url.removeprefix(LAKE_PREFIX)
     if f",{LAKE_PREFIX}" in rest:
         raise StoreError(
-            f"store {url!r} is not known; a lake stands behind one database, and not behind a lake"
+            f"store {shown_address(url)} is not known; a lake stands behind one database, and not behind a lake"
         )
     if rest.startswith("//") and not rest.startswith("///"):
-        raise StoreError(f"store {url!r} is not known; a folder is lake:/PATH, without a host")
+        raise StoreError(
+            f"store {shown_address(url)} is not known; a folder is lake:/PATH, without a host"
+        )
     scheme, colon, path = rest.partition("://")
     if colon and (scheme in REMOTE_SCHEMES or scheme in SAME_STORAGE):
         _check_remote(scheme, path)
     if colon and scheme in REMOTE_SCHEMES and path.strip("/"):
         return LakeAddress(rest.rstrip("/"))
     if colon and scheme in REMOTE_SCHEMES:
-        raise StoreError(f"store {url!r} names no folder; give lake:{scheme}://BUCKET/FOLDER")
+        raise StoreError(
+            f"store {shown_address(url)} names no folder; give lake:{scheme}://BUCKET/FOLDER"
+        )
     if colon and scheme in SAME_STORAGE:
-        raise StoreError(f"store {url!r} is not known; give lake:{SAME_STORAGE[scheme]}://{path}")
+        raise StoreError(
+            f"store {shown_address(url)} is not known; give lake:{SAME_STORAGE[scheme]}://{path}"
+        )
     if colon and scheme != "file":
         raise StoreError(
-            f"store {url!r} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "
+            f"store {shown_address(url)} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "
             + ", ".join(sorted(REMOTE_SCHEMES))
         )
     local = path if colon else rest
     if not local.strip("/"):
-        raise StoreError(f"store {url!r} names no folder; give lake:PATH")
+        raise StoreError(f"store {shown_address(url)} names no folder; give lake:PATH")
     return LakeAddress(
         str(
             Path("/" + local.lstrip("/") if local.startswith("//") else local)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from lineage_store.errors import StoreError
-from lineage_store.lake.address import LAKE_PREFIX, is_lake
+from lineage_store.lake.address import LAKE_PREFIX, is_lake, shown_address
 
 SEPARATOR = f",{LAKE_PREFIX}"
 
@@ -32,7 +32,7 @@ def read_tiers(url: str) -> TierAddresses | None:
         return None
     if is_lake(hot) or not hot or read_tiers(hot) is not None:
         raise StoreError(
-            f"store {url!r} is not known; a lake stands behind one database: give sqlite:///PATH,lake:PATH or neo4j://HOST:PORT,lake:PATH"
+            f"store {shown_address(url)} is not known; a lake stands behind one database: give sqlite:///PATH,lake:PATH or neo4j://HOST:PORT,lake:PATH"
         )
     return TierAddresses(hot, f"{LAKE_PREFIX}{cold}")
 

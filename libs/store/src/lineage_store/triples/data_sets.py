@@ -206,8 +206,11 @@ class TripleStore:
         Raises:
             StoreError: there is no such data set, or somebody else changed it meanwhile.
         """
+        files = [file.file for file in self.files(name)]
+        # What is called like the folder of another one is not that.
         of_folder = self.table.snapshot(newest=True).files.get(key_in(name), ())
-        self._replace(name, (), of_folder or [file.file for file in self._existing(name)])
+        removed = files or list(of_folder) or [file.file for file in self._existing(name)]
+        self._replace(name, (), removed)
         remove_leftovers(self.table)
 
     def data_sets(self) -> list[DataSet]:
