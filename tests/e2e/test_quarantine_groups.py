@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from lineage_dataframes.trace.backward import trace_backward
 from lineage_emitter import LineageContext
@@ -22,8 +23,10 @@ from tests.support.versions import not_before_41
 pytestmark = pytest.mark.e2e
 
 Capture = Callable[..., LineageContext]
+of_pyspark: Any = F
 
 FUNCTIONS = """
+from collections.abc import Iterator
 import pandas as pd
 import pyarrow as pa
 
@@ -37,7 +40,29 @@ def in_arrow(key, group):
     return pa.table({"s": [sum(map(int, group["t"].to_pylist()))], "n": [group.num_rows]})
 
 def of_both(left, right):
-    return summed(left)
+    return pd.concat([summed(left), summed(right)])
+
+def with_key_of_both(key, left, right):
+    return pd.concat([with_key(key, left), with_key(key, right)])
+
+def arrow_of_both(key, left, right):
+    return pa.concat_tables([in_arrow(key, left), in_arrow(key, right)])
+
+def total(texts: pd.Series) -> float:
+    return texts.map(int).sum()
+
+def size(texts: pd.Series) -> float:
+    return len(texts)
+
+def total_of_array(texts: pa.Array) -> float:
+    return sum(map(int, texts.to_pylist()))
+
+def size_of_array(texts: pa.Array) -> float:
+    return len(texts)
+
+def parsed(batches: Iterator[pd.Series]) -> Iterator[pd.Series]:
+    for texts in batches:
+        yield texts.map(int)
 
 def of_parts(parts):
     for part in parts:
@@ -60,11 +85,56 @@ def grouped(*keys: str, function: str = "summed") -> Callable[[DataFrame], DataF
     return of
 
 
+def cogrouped(*keys: str, function: str) -> Callable[[DataFrame], DataFrame]:
+    """Pairs of groups of one key of rows with small texts and of all others."""
+
+    def of(frame: DataFrame) -> DataFrame:
+        sides = [frame.where(f"t {than} '2'").groupBy(*keys) for than in ("<", ">=")]
+        pairs: Any = sides[0].cogroup(sides[1])
+        method = pairs.applyInArrow if function == "arrow_of_both" else pairs.applyInPandas
+        result: DataFrame = method(functions[function], GIVES)
+        return result
+
+    return of
+
+
+def aggregated(*keys: str, function: str) -> Callable[[DataFrame], DataFrame]:
+    made = of_pyspark.arrow_udf if function == "total_of_array" else of_pyspark.pandas_udf
+    total = made(functions[function], "long")
+    size = made(functions[function.replace("total", "size")], "long")
+
+    def of(frame: DataFrame) -> DataFrame:
+        # What is computed of a value sees none of a group that fails.
+        no_value = F.raise_error(F.lit("a group without a value"))
+        doubled = F.coalesce(total("t") + total("t"), no_value).cast("long")
+        return frame.groupBy(*keys).agg(size("t").alias("n"), doubled.alias("s")).select("s", "n")
+
+    return of
+
+
+def made(keys: tuple[str, ...], function: str) -> Callable[[DataFrame], DataFrame]:
+    if function.endswith("_both"):
+        return cogrouped(*keys, function=function)
+    if function.startswith("total"):
+        return aggregated(*keys, function=function)
+    return grouped(*keys, function=function)
+
+
 KEYS: dict[str, tuple[tuple[str, ...], str]] = {
     "text": (("k",), "summed"),
     "several": (("i", "d", "k"), "with_key"),
     "double": (("f",), "summed"),
     "none": ((), "summed"),
+    "pairs": (("i", "k"), "of_both"),
+    "keyed pairs": (("d",), "with_key_of_both"),
+    "aggregates": (("i", "k"), "total"),
+    "aggregates by double": (("f",), "total"),
+}
+IN_ARROW = {
+    "text": (("k",), "in_arrow"),
+    "several": (("i", "d", "k"), "in_arrow"),
+    "pairs": (("k", "i"), "arrow_of_both"),
+    "aggregates": (("k", "d"), "total_of_array"),
 }
 
 
@@ -101,15 +171,15 @@ def check(
         bad = failing(lines, keys)
         kept = folder / f"{kind}.csv"
         kept.write_text("".join(f"{line}\n" for n, line in enumerate(lines, 1) if n not in bad))
-        plain = grouped(*keys, function=function)(read.csv(str(kept)))
+        plain = made(keys, function)(read.csv(str(kept)))
         expected[kind], left_out[kind] = Counter(map(tuple, plain.collect())), bad
     for kind in kinds:
         keys, function = KEYS[kind]
         with capture(quarantine=1_000) as lc:
-            frame = grouped(*keys, function=function)(read.csv(str(source)))
+            frame = made(keys, function)(read.csv(str(source)))
             assert Counter(map(tuple, frame.collect())) == expected[kind], (kind, lines)
             # Once more: what is set aside again is the same.
-            assert frame.count() == expected[kind].total()
+            assert Counter(map(tuple, frame.collect())) == expected[kind]
             app = lc.app
         verdict = judged(folder, app)
         assert verdict.complete, verdict.reasons
@@ -120,7 +190,7 @@ def check(
         # What is left is made from no row that was set aside.
         with open_store(f"sqlite:///{folder / STORE}") as store:
             graph = store.graph(app)
-            (node,) = [n.node for n in graph.nodes() if n.op == "DataFrame.collect"]
+            node, *_ = [n.node for n in graph.nodes() if n.op == "DataFrame.collect"]
             recipe = read_recipe(graph, node)
         assert recipe is not None
         for row in list(expected[kind])[:1]:
@@ -149,10 +219,41 @@ def test_more_groups_that_fail(
 def test_groups_in_arrow(
     capture: Capture, spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for kind in ("text", "several"):
-        monkeypatch.setitem(KEYS, kind, (KEYS[kind][0], "in_arrow"))
+    for kind, of in IN_ARROW.items():
+        monkeypatch.setitem(KEYS, kind, of)
     for seed in (20, 21):
-        check(capture, spark, tmp_path, drawn(seed), "text", "several")
+        check(capture, spark, tmp_path, drawn(seed), *IN_ARROW)
+
+
+@pytest.mark.long
+def test_a_function_that_fails_on_a_group_of_one_frame_alone(
+    capture: Capture, spark: SparkSession, tmp_path: Path
+) -> None:
+    bad, good = tmp_path / "bad.csv", tmp_path / "good.csv"
+    bad.write_text("a,1.50,1,0.0,x\nb,,1,NaN,1\n")
+    good.write_text("a,1.50,1,0.0,4\nb,,1,NaN,1\n")
+    read = spark.read.schema(SCHEMA)
+    # One column, which holds one function: a group has other rows in either frame.
+    total = of_pyspark.pandas_udf(functions["total"], "long")("t").alias("s")
+    with capture(quarantine=10) as lc:
+        rows = [
+            read.csv(str(path)).groupBy("k").agg(total).orderBy("k").collect()
+            for path in (bad, good)
+        ]
+        app = lc.app
+    assert rows == [[("b", 1)], [("a", 4), ("b", 1)]]
+    verdict = judged(tmp_path, app)
+    assert verdict.complete, verdict.reasons
+    assert sum(verdict.set_aside.values()) == 1
+    assert lines_of(listed(tmp_path, app)) == {1}
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        graph = store.graph(app)
+        nodes = [node.node for node in graph.nodes() if node.op == "DataFrame.collect"]
+        recipes = [read_recipe(graph, node) for node in nodes]
+    for recipe, lines in zip(recipes, ([1], [0, 1]), strict=True):
+        assert recipe is not None
+        witnesses = trace_backward(spark, recipe)
+        assert sorted(n for of in witnesses.rows.values() for n in of) == lines
 
 
 @pytest.mark.long
@@ -162,15 +263,21 @@ def test_where_no_group_is_set_aside_one_that_fails_ends_the_job(
     source = tmp_path / "lines.csv"
     source.write_text("a,1.50,1,0.0,x\nb,,1,NaN,1\na,1.50,,0.0,2\n")
     read = spark.read.schema(SCHEMA).csv(str(source))
-    summed, of_both = functions["summed"], functions["of_both"]
+    summed = functions["summed"]
     timed = read.selectExpr("timestamp_micros(i) AS at", "t")
+    total = of_pyspark.pandas_udf(functions["total"], "long")
+    iterated = of_pyspark.pandas_udf(functions["parsed"], "long")
     frames: dict[str, Callable[[], DataFrame]] = {
         "more rows than allowed": lambda: grouped("k")(read),
         "a zero": lambda: grouped("f")(read),
         "a time": lambda: grouped("at")(timed),
         "a limit below": lambda: grouped("i")(read.limit(2)),
         "a limit above": lambda: grouped("i")(read).limit(3),
-        "groups of two": lambda: read.groupBy("k").cogroup(read.groupBy("k")).applyInPandas(of_both, GIVES),
+        "more rows of pairs": lambda: cogrouped("k", function="of_both")(read),
+        "more rows of aggregates": lambda: aggregated("k", function="total")(read),
+        "an aggregate of a zero": lambda: aggregated("f", function="total")(read),
+        "an aggregate without a key": lambda: read.agg(total("t")),
+        "an iterator": lambda: read.select(iterated("t")),
         "partitions": lambda: read.mapInPandas(functions["of_parts"], GIVES),
     }  # fmt: skip
     with capture(quarantine=1) as lc:
@@ -178,8 +285,20 @@ def test_where_no_group_is_set_aside_one_that_fails_ends_the_job(
             with pytest.raises(Exception, match="invalid literal"):
                 raise AssertionError((name, frame().collect()))
         # By a whole number it is one row.
-        assert grouped("i", "k")(read).orderBy("s").collect() == [(1, 1), (2, 1)]
+        for function in ("summed", "of_both", "total"):
+            rows = made(("i", "k"), function)(read).where("n > 0").orderBy("s").collect()
+            assert [row.n for row in rows] == [1, 1], function
         app = lc.app
-    assert lines_of(listed(tmp_path, app)) == {1}
+    found = listed(tmp_path, app)
+    assert lines_of(found) == {1}
+    assert len(found["records"]) == 3
+    with open_store(f"sqlite:///{tmp_path / STORE}") as store:
+        reasons = [node.reason for node in store.graph(app).nodes() if node.kind == "unknown"]
+    assert len(reasons) == len(frames), reasons
+    none = "the action failed: ValueError; LINEAGE_QUARANTINE sets nothing aside where"
+    assert reasons[-2:] == [
+        f"{none} parsed gets an iterator of batches",
+        f"{none} of_parts gets the batches of a partition",
+    ]
     with capture(), pytest.raises(Exception, match="invalid literal"):
         read.groupBy("k").applyInPandas(summed, GIVES).collect()

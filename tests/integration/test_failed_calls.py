@@ -13,7 +13,7 @@ from lineage_core.contract.verdict import QUARANTINE
 from lineage_core.recipe.document import Output, Source
 from lineage_core.recipe.document import Recipe as RecipeDocument
 from lineage_core.recipe.plan import Attribute, Column, Scan
-from lineage_emitter.dataframes.set_aside import CALLS_MAX, Calls, SetAsideRows
+from lineage_emitter.dataframes.set_aside import CALLS_MAX, CalledRows, Calls, SetAsideRows
 from lineage_query_api.app import create_app
 from lineage_query_api.auth import new_token
 from lineage_query_api.settings import read_settings
@@ -33,7 +33,7 @@ def set_aside(calls: Calls) -> RecipeDocument:
     source = Source("csv", ("file:/in.csv",), "")
     of = RecipeDocument("4.1", {}, (source,), (scan,), Output(kind="files", action="write"))
     arguments = (Column(1), Column(2))
-    rows = SetAsideRows(9, "outer(inner)", 0, arguments, ("string", "int"), calls)
+    rows = SetAsideRows(9, "outer(inner)", (CalledRows(0, arguments),), ("string", "int"), calls)
     return rows.recipe(of, [scan])
 
 

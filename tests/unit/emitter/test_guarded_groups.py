@@ -19,7 +19,14 @@ from pyspark.sql import types as T
 from lineage_emitter.dataframes.guarded_code import guarded_code
 from lineage_emitter.worker import guarded_groups
 from lineage_emitter.worker.guarded_function import Reports
-from lineage_emitter.worker.guarded_groups import guarded_group, key_texts
+from lineage_emitter.worker.guarded_groups import (
+    Failed,
+    group_flag,
+    guarded_group,
+    guarded_pair,
+    guarded_value,
+    key_texts,
+)
 from lineage_emitter.worker.row_batches import NotSetAsideError
 from tests.support.added_reports import Added
 
@@ -145,18 +152,129 @@ def test_groups_that_no_condition_names_end_the_task(value: Any, kind: str) -> N
     assert reports == []
 
 
+def test_a_pair_of_groups_that_fails_gives_nothing_and_is_reported_with_the_rows_of_both() -> None:
+    def both(left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+        return pd.concat([halved(left), halved(right)])
+
+    def keyed(key: tuple[Any, ...], left: pd.DataFrame, right: pd.DataFrame) -> pd.DataFrame:
+        return both(left, right).assign(k=key[0])
+
+    for function in (both, keyed):
+        added = Added()
+        of_pair = guarded_pair(function, Reports(added, "it", 7, ["int"], 3), ("int",))
+        # As Spark's worker tells what a function takes.
+        assert len(inspect.getfullargspec(of_pair).args) == 3
+        assert list(of_pair((np.int32(1),), frame(1, 2), frame(3))["n"]) == [12, 6, 4]
+        left = of_pair((np.float64("nan"),), frame(), frame(1, 0))
+        assert (len(left), len(left.columns)) == (0, 0)
+        with pytest.raises(NotSetAsideError, match="same arguments"):
+            of_pair((np.float64("nan"),), frame(), frame(1))
+        with pytest.raises(ZeroDivisionError) as raised:
+            of_pair((np.int32(2),), frame(0), frame(1))
+        assert "failed on 2: more than" in raised.value.__notes__[0]
+        assert [(report["arguments"], report["records"]) for report in added.reports] == [
+            ((None,), 2)
+        ]
+
+
+def first_text(column: pd.Series) -> str | None:
+    text: str | None = column.iloc[0]
+    return text
+
+
+def aggregate(
+    kinds: tuple[str, ...] = ("string",), records_max: int = 9
+) -> tuple[Callable[..., Any], Callable[..., bool], list[Any]]:
+    """A function of a group and what says whether the group is left, which Spark's worker calls in turn."""
+
+    def total(numbers: pd.Series) -> int:
+        return sum(12 // n for n in numbers)
+
+    added, failed = Added(), Failed()
+    reports = Reports(added, "it", 7, list(kinds), records_max)
+    return (
+        guarded_value(total, failed),
+        group_flag(reports, failed, kinds, first_text),
+        added.reports,
+    )
+
+
+def test_an_aggregate_of_a_group_that_fails_is_null_and_its_group_not_left() -> None:
+    total, is_kept, reports = aggregate()
+    groups: list[tuple[str | None, list[int]]] = [("a", [1, 2]), (None, [3, 0, 0]), ("b", [4])]
+    kept = [
+        (total(pd.Series(numbers)), is_kept(pd.Series([key] * len(numbers))))
+        for key, numbers in groups
+    ]
+    assert kept == [(18, True), (None, False), (3, True)]
+    assert total(numbers=pd.Series([1])) == 12
+    with pytest.raises(NotSetAsideError, match="same arguments"):
+        is_kept(pd.Series([None]))
+    (report,) = reports
+    assert (report["function"], report["arguments"], report["records"]) == (7, (None,), 3)
+
+
+@pytest.mark.parametrize("text", ["0.0", "-0.0", "NaN"])
+def test_an_aggregate_of_a_group_that_no_condition_names_ends_the_task(text: str) -> None:
+    total, is_kept, reports = aggregate(("double", "string"))
+    assert total(pd.Series([0])) is None
+    with pytest.raises(ZeroDivisionError) as raised:
+        is_kept(pd.Series([text]), pd.Series(["a"]))
+    assert f"a group of {text}" in raised.value.__notes__[0]
+    assert total(pd.Series([0])) is None
+    assert not is_kept(pd.Series(["1.5"]), pd.Series([text]))
+    assert [report["arguments"] for report in reports] == [("1.5", text)]
+
+
+def test_aggregates_beyond_the_bound_end_the_task() -> None:
+    total, is_kept, _ = aggregate(records_max=3)
+    assert total(pd.Series([0, 1])) is None
+    assert not is_kept(pd.Series(["a", "a"]))
+    assert total(pd.Series([0, 1])) is None
+    with pytest.raises(ZeroDivisionError) as raised:
+        is_kept(pd.Series(["b", "b"]))
+    assert "failed on 2: more than" in raised.value.__notes__[0]
+
+
+def test_what_the_worker_loads_of_an_aggregate_and_its_flag(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def total(numbers: pa.Array) -> int:
+        return sum(12 // n for n in numbers.to_pylist())
+
+    added = Added()
+    monkeypatch.setattr(
+        guarded_groups, "reports_of", lambda *_: Reports(added, "it", 12, ["string"], 9)
+    )
+    code = cloudpickle.dumps((total, T.LongType()))
+    of_group, returns = guarded_groups.guarded_aggregate(
+        "252", "9", "12", "string", "total", '"long"', code
+    )
+    flag, flags = guarded_groups.kept_group("252", b"", "9", "12", "string")
+    assert (returns, flags) == (T.LongType(), T.BooleanType())
+    assert (of_group(pa.array([3])), flag(pa.array(["a"]))) == (4, True)
+    assert (of_group(pa.array([0])), flag(pa.array(["b"]))) == (None, False)
+    assert [report["arguments"] for report in added.reports] == [("b",)]
+    written = ("252", "9", "12", "string|int", "total", '"long"', code)
+    command = pickle.dumps(_Call(written, guarded_groups.guarded_aggregate), protocol=3)
+    read = guarded_code(command)
+    assert (read.number, read.types, read.name) == (12, ("string", "int"), "total")
+
+
 def test_the_code_that_the_rule_writes() -> None:
     returns = T.StructType([T.StructField("n", T.LongType())])
     code = cloudpickle.dumps((with_key, returns))
     written = (b"reports", "9", "12", "string|int", "with_key", returns.json(), code)
-    command = pickle.dumps(_Call(written), protocol=3)
-    read = guarded_code(command)
-    assert (read.number, read.types, read.name) == (12, ("string", "int"), "with_key")
+    for function in (guarded_groups.guarded_groups, guarded_groups.guarded_pairs):
+        command = pickle.dumps(_Call(written, function), protocol=3)
+        read = guarded_code(command)
+        assert (read.number, read.types, read.name) == (12, ("string", "int"), "with_key")
 
 
 class _Call:
-    def __init__(self, written: tuple[Any, ...]) -> None:
+    def __init__(self, written: tuple[Any, ...], function: Callable[..., Any]) -> None:
         self.written = written
+        self.function = function
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return guarded_groups.guarded_groups, self.written
+        return self.function, self.written

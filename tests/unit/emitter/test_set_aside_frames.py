@@ -15,16 +15,24 @@ from lineage_core.recipe.plan import (
     Attribute,
     Call,
     Column,
+    Expression,
     Filter,
     Literal,
     Node,
     OpaqueExpression,
     Project,
     Scan,
+    Union,
 )
 from lineage_dataframes.rewrite.building import Builder
 from lineage_dataframes.trace.repairing import TRUE, without_set_aside
-from lineage_emitter.dataframes.set_aside import CALLS_MAX, SetAsideRows, _Reported, balanced
+from lineage_emitter.dataframes.set_aside import (
+    CALLS_MAX,
+    CalledRows,
+    SetAsideRows,
+    _Reported,
+    balanced,
+)
 from lineage_query.erasure.erased_texts import nodes_to_erase
 from lineage_query.set_aside_calls import FailedCall, set_aside_nodes
 
@@ -42,7 +50,12 @@ CALLS = {
 def rows(calls: Any) -> SetAsideRows:
     arguments = tuple(Column(column.id) for column in COLUMNS)
     types = tuple(column.type for column in COLUMNS)
-    return SetAsideRows(9, "outer(inner)", 0, arguments, types, calls)
+    return SetAsideRows(9, "outer(inner)", (CalledRows(0, arguments),), types, calls)
+
+
+def condition_of(left_out: SetAsideRows) -> Expression:
+    (called,) = left_out.inputs
+    return left_out.condition(called.arguments)
 
 
 def recipe_of(plan: list[Node]) -> Recipe:
@@ -51,7 +64,7 @@ def recipe_of(plan: list[Node]) -> Recipe:
 
 def output(left_out: SetAsideRows) -> Recipe:
     """What a job wrote that left rows out, beside rows that its own filter left out."""
-    kept = Filter(COLUMNS, 0, Call("not", (left_out.condition(),)))
+    kept = Filter(COLUMNS, 0, Call("not", (condition_of(left_out),)))
     own = Filter(COLUMNS, 1, Call("not", (Call("is null", (Column(1),)),)))
     return recipe_of([SCAN, kept, own])
 
@@ -95,7 +108,7 @@ def failed_calls(opened: Any) -> list[FailedCall]:
 def test_a_text_that_reads_as_a_number_is_a_text() -> None:
     arguments = (Call("cast", (Column(2),), type="string"), Column(2))
     calls: dict[tuple[str | None, ...], str] = {("NaN", "NaN"): "ValueError: no"}
-    left_out = SetAsideRows(9, "f", 0, arguments, ("string", "double"), calls)
+    left_out = SetAsideRows(9, "f", (CalledRows(0, arguments),), ("string", "double"), calls)
     (call,) = failed_calls(opened_with(left_out.recipe(output(left_out), [SCAN])))
     assert call.values == ("'NaN'", "NaN")
 
@@ -136,7 +149,7 @@ def test_a_report_is_not_lost_where_spark_did_not_hear_of_it() -> None:
 def test_a_condition_tells_a_zero_from_the_other_and_a_time_by_its_microseconds() -> None:
     builder = Builder(recipe_of([SCAN]))
     builder.build(0, ids=False)
-    text = builder.writer().of(rows(CALLS).condition())
+    text = builder.writer().of(condition_of(rows(CALLS)))
     assert "(cast(c2 AS string) <=> '-0.0')" in text
     assert "timestamp_micros(CAST('5' AS bigint))" in text
     assert "(c1 is null)" in text
@@ -150,7 +163,7 @@ def test_the_plan_as_the_program_made_it_keeps_its_own_filters() -> None:
     assert plan[2] == recipe.plan[2]
     # Of several functions that Spark calls at once.
     other = rows({("b", "2.0", None): "KeyError: 8"})
-    both = Call("not", (balanced("or", [left_out.condition(), other.condition()]),))
+    both = Call("not", (balanced("or", [condition_of(left_out), condition_of(other)]),))
     together = recipe_of([SCAN, Filter(COLUMNS, 0, both)])
     parts = [one.recipe(together, [SCAN]) for one in (left_out, other)]
     assert without_set_aside(together, parts).plan[1] == Filter(COLUMNS, 0, TRUE)
@@ -173,9 +186,32 @@ def test_recipes_that_say_what_was_set_aside_are_erased() -> None:
     assert nodes_to_erase([("1", "no recipe")], keys) == ["1"]
 
 
+def test_rows_of_both_frames_of_a_pair_of_groups_are_of_one_call() -> None:
+    right = Scan((Attribute(5, "v", "int"), Attribute(6, "other", "string")), 0, ("v", "other"))
+    inputs = (CalledRows(0, (Column(1),)), CalledRows(1, (Column(6),)))
+    calls: dict[tuple[str | None, ...], str] = {("a",): "ValueError: no", (None,): "KeyError: 7"}
+    left_out = SetAsideRows(9, "paired", inputs, ("string",), calls)
+    recipe = left_out.recipe(recipe_of([SCAN, right]), [SCAN, right])
+    recipe = Recipe.from_json(recipe.to_json())
+    assert [call.values for call in failed_calls(opened_with(recipe))] == [("'a'",), ("NULL",)]
+    assert [column.name for column in recipe.columns] == ["k", "lineage_call", "lineage_error"]
+    *sides, united, kept, last = recipe.plan[2:]
+    assert [(side.input, side.expressions) for side in sides if isinstance(side, Project)] == [
+        (0, (Column(1),)),
+        (1, (Column(6),)),
+    ]
+    assert isinstance(united, Union)
+    assert united.inputs == (2, 3)
+    assert isinstance(kept, Filter)
+    assert isinstance(last, Project)
+    ids = [column.id for node in (*sides, last) for column in node.columns]
+    assert len(set(ids)) == len(ids)
+    assert not set(ids) & {1, 2, 3, 5, 6}
+
+
 def test_too_many_calls_are_not_named() -> None:
     many = rows({(str(n), "1.0", None): "no" for n in range(CALLS_MAX + 1)})
-    assert isinstance(many.condition(), OpaqueExpression)
+    assert isinstance(condition_of(many), OpaqueExpression)
     last = many.nodes([SCAN])[-1]
     assert isinstance(last, Project)
     errors = last.expressions[-1]

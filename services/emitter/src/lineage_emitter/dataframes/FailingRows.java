@@ -11,14 +11,12 @@ import org.apache.spark.sql.catalyst.expressions.Alias;
 import org.apache.spark.sql.catalyst.expressions.And;
 import org.apache.spark.sql.catalyst.expressions.Attribute;
 import org.apache.spark.sql.catalyst.expressions.AttributeReference;
-import org.apache.spark.sql.catalyst.expressions.Cast;
 import org.apache.spark.sql.catalyst.expressions.Expression;
 import org.apache.spark.sql.catalyst.expressions.GetStructField;
 import org.apache.spark.sql.catalyst.expressions.IsNotNull;
-import org.apache.spark.sql.catalyst.expressions.KnownFloatingPointNormalized;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression$;
+import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.expressions.PythonUDF;
-import org.apache.spark.sql.catalyst.expressions.UnixMicros;
 import org.apache.spark.sql.catalyst.plans.logical.ArrowEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.BatchEvalPython;
 import org.apache.spark.sql.catalyst.plans.logical.Filter;
@@ -33,15 +31,12 @@ import org.apache.spark.sql.execution.columnar.InMemoryRelation;
 import org.apache.spark.sql.execution.columnar.InMemoryTableScanExec;
 import org.apache.spark.sql.execution.datasources.HadoopFsRelation;
 import org.apache.spark.sql.execution.datasources.LogicalRelation;
-import org.apache.spark.sql.execution.python.ArrowEvalPythonExec;
-import org.apache.spark.sql.execution.python.BatchEvalPythonExec;
 import org.apache.spark.sql.internal.SQLConf;
 import org.apache.spark.sql.types.DataType;
 import org.apache.spark.sql.types.DataTypes;
 import org.apache.spark.sql.types.Metadata;
 import org.apache.spark.sql.types.StructField;
 import org.apache.spark.sql.types.StructType;
-import scala.collection.mutable.ListBuffer;
 
 /**
  * Has plans go on without the rows on which a Python function of a row fails: set_aside.py says how; compiled as PlanText.java is.
@@ -79,19 +74,11 @@ public class FailingRows {
   }
 
   private static class Guarding extends Rule {
-    static final String KEPT = "__lineage_kept";
     static final String RUNNING = "lineage.sets.aside";
     static final String BY_PANDAS = "spark.sql.legacy.execution.pythonUDF.pandas.conversion.enabled";
 
     /** Numbers of functions that rows were left out for, of all applications of this JVM: what is cached outlives them. */
     static final Set LEFT_OUT = ConcurrentHashMap.newKeySet();
-
-    private static final Set NAMEABLE =
-        new HashSet(
-            Arrays.asList(
-                new String[] {
-                  "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "date", "timestamp", "void"
-                }));
 
     private static final Set REWRITES =
         new HashSet(
@@ -99,27 +86,23 @@ public class FailingRows {
                 new String[] {
                   "ReplaceData", "WriteDelta", "MergeRows", "MergeIntoTable", "UpdateTable", "DeleteFromTable", "DeltaMergeInto", "DeltaUpdateTable", "DeltaDelete", "Subquery"
                 }));
-    private static final Set LIMITS =
-        new HashSet(Arrays.asList(new String[] {"GlobalLimit", "LocalLimit", "Offset", "Tail"}));
     private static final Set STOPPING =
         new HashSet(
             Arrays.asList(new String[] {"MapInPandas", "MapInArrow", "PythonMapInArrow", "MapPartitions", "MapPartitionsInR", "MapPartitionsInRWithArrow", "ScriptTransformation"}));
-    private static final Set GROUPED = new HashSet(Arrays.asList(new String[] {"FlatMapGroupsInPandas", "FlatMapGroupsInArrow"}));
-
-    /** What the names of functions of groups begin with that set groups aside. */
-    private static final String OF_GROUPS = "__lineage_groups:";
 
     private static final String DELTA_COMMANDS = "org.apache.spark.sql.delta.commands.";
 
     private final byte[] reports;
     private final String recordsMax;
     private final boolean guardsArrowRows;
+    private final FailingGroups groups;
     volatile boolean ended;
 
     Guarding(byte[] reports, String recordsMax, boolean guardsArrowRows) {
       this.reports = reports;
       this.recordsMax = recordsMax;
       this.guardsArrowRows = guardsArrowRows;
+      this.groups = new FailingGroups(reports, recordsMax);
     }
 
     public TreeNode apply(TreeNode plan) {
@@ -206,29 +189,28 @@ public class FailingRows {
       if (plan instanceof InMemoryTableScanExec) {
         addCachedFunctions(((InMemoryTableScanExec) plan).relation(), functions);
       }
-      scala.collection.Iterator udfs = null;
-      if (plan instanceof BatchEvalPythonExec) {
-        udfs = ((BatchEvalPythonExec) plan).udfs().iterator();
-      } else if (plan instanceof ArrowEvalPythonExec) {
-        udfs = ((ArrowEvalPythonExec) plan).udfs().iterator();
-      } else if (plan.getClass().getSimpleName().startsWith("FlatMapGroupsIn")) {
-        udfs = plan.productIterator();
-      }
-      while (udfs != null && udfs.hasNext()) {
-        Object called = udfs.next();
-        if (!(called instanceof PythonUDF)) {
-          continue;
-        }
-        PythonUDF udf = (PythonUDF) called;
-        if (isGuarded(udf)) {
-          functions.add(Long.valueOf(udf.resultId().id()));
-        } else if (PickledCall.isFlag(udf)) {
-          functions.add(Long.valueOf(udf.name().substring(PickledCall.FLAG.length())));
-        }
+      scala.collection.Iterator expressions = plan.expressions().iterator();
+      while (expressions.hasNext()) {
+        addFunctions((Expression) expressions.next(), functions);
       }
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
         addFunctions((SparkPlan) children.next(), functions);
+      }
+    }
+
+    private static void addFunctions(Expression expression, Set functions) {
+      if (expression instanceof PythonFuncExpression) {
+        String name = ((PythonFuncExpression) expression).name();
+        if (name.startsWith(PickledCall.FLAG)) {
+          functions.add(Long.valueOf(name.substring(PickledCall.FLAG.length())));
+        } else if (expression instanceof PythonUDF && isGuarded((PythonUDF) expression)) {
+          functions.add(Long.valueOf(((PythonUDF) expression).resultId().id()));
+        }
+      }
+      scala.collection.Iterator children = expression.children().iterator();
+      while (children.hasNext()) {
+        addFunctions((Expression) children.next(), functions);
       }
     }
 
@@ -254,17 +236,17 @@ public class FailingRows {
     private LogicalPlan rewritten(LogicalPlan plan, boolean stops) {
       String name = plan.getClass().getSimpleName();
       boolean stopsBelow =
-          LIMITS.contains(name) || STOPPING.contains(name) || stops && !name.equals("Sort") && !name.equals("Aggregate");
-      ListBuffer below = new ListBuffer();
+          FailingGroups.isLimit(plan) || STOPPING.contains(name) || stops && !name.equals("Sort") && !name.equals("Aggregate");
+      List below = new ArrayList();
       boolean changed = false;
       scala.collection.Iterator children = plan.children().iterator();
       while (children.hasNext()) {
         LogicalPlan child = (LogicalPlan) children.next();
         LogicalPlan other = rewritten(child, stopsBelow);
         changed |= other != child;
-        below.$plus$eq(other);
+        below.add(other);
       }
-      LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(below.toList()) : plan;
+      LogicalPlan node = changed ? (LogicalPlan) plan.withNewChildren(PassingRows.listed(below)) : plan;
       if (stops) {
         return node;
       }
@@ -276,61 +258,21 @@ public class FailingRows {
         ArrowEvalPython batches = (ArrowEvalPython) node;
         return withoutFailing(batches, batches.child(), batches.udfs().iterator(), batches.resultAttrs().iterator(), batches.evalType());
       }
-      return GROUPED.contains(name) ? withoutFailingGroups(node) : node;
-    }
-
-    /** What a Python function makes of groups, of those alone on which it does not fail: of another one it gives no rows. */
-    private LogicalPlan withoutFailingGroups(LogicalPlan node) {
-      Object[] arguments = new Object[node.productArity()];
-      for (int n = 0; n < arguments.length; n++) {
-        arguments[n] = node.productElement(n);
-      }
-      PythonUDF udf = (PythonUDF) arguments[1];
-      String types = typesOfKeys(((scala.collection.Seq) arguments[0]).iterator());
-      boolean isOfGroups = udf.evalType() == PickledCall.PANDAS_GROUPS || udf.evalType() == PickledCall.ARROW_GROUPS;
-      if (types == null || !isOfGroups || !udf.udfDeterministic() || isGuarded(udf) || isCut((LogicalPlan) node.children().head())) {
-        return node;
-      }
-      PickledCall command =
-          new PickledCall("guarded_groups", "guarded_groups")
-              .bytes(reports)
-              .text(recordsMax)
-              .text(String.valueOf(udf.resultId().id()))
-              .text(types)
-              .text(udf.name())
-              .text(udf.dataType().json())
-              .bytes(PickledCall.codeOf(udf.func()));
-      arguments[1] =
-          new PythonUDF(
-              OF_GROUPS + udf.name(), command.in(udf.func()), udf.dataType(), udf.children(), udf.evalType(), true, udf.resultId());
-      return (LogicalPlan) node.makeCopy(arguments);
-    }
-
-    /** The types of the columns that name groups with `|` between; null where their values, as functions get them, name none for sure. */
-    private static String typesOfKeys(scala.collection.Iterator keys) {
-      StringBuilder types = new StringBuilder();
-      while (keys.hasNext()) {
-        String type = ((Attribute) keys.next()).dataType().catalogString();
-        if (type.equals("timestamp") || type.equals("void") || !(NAMEABLE.contains(type) || type.startsWith("decimal("))) {
-          return null;
-        }
-        types.append(types.length() == 0 ? "" : "|").append(type);
-      }
-      return types.toString();
+      return groups.withoutFailing(node);
     }
 
     /** The results of Python functions, of the rows alone on which none of them fails. */
     private LogicalPlan withoutFailing(
         LogicalPlan node, LogicalPlan child, scala.collection.Iterator udfs, scala.collection.Iterator attributes, int evalType) {
-      if (isCut(child) || !mayGuard(evalType)) {
+      if (FailingGroups.isCut(child) || !mayGuard(evalType)) {
         return node;
       }
-      ListBuffer functions = new ListBuffer();
-      ListBuffer results = new ListBuffer();
-      ListBuffer columns = new ListBuffer();
+      List functions = new ArrayList();
+      List results = new ArrayList();
+      List columns = new ArrayList();
       scala.collection.Iterator passed = child.output().iterator();
       while (passed.hasNext()) {
-        columns.$plus$eq(passed.next());
+        columns.add(passed.next());
       }
       Expression condition = null;
       while (udfs.hasNext()) {
@@ -341,31 +283,31 @@ public class FailingRows {
         }
         PythonUDF guarded = guarded(udf, evalType);
         if (guarded == null) {
-          functions.$plus$eq(udf);
-          results.$plus$eq(result);
-          columns.$plus$eq(result);
+          functions.add(udf);
+          results.add(result);
+          columns.add(result);
           continue;
         }
         Expression isKept;
-        functions.$plus$eq(guarded);
+        functions.add(guarded);
         if (evalType == PickledCall.BY_PICKLE) {
-          AttributeReference kept = column(guarded.dataType());
-          results.$plus$eq(kept);
-          columns.$plus$eq(
+          AttributeReference kept = FailingGroups.column(guarded.dataType());
+          results.add(kept);
+          columns.add(
               new Alias(
                   new GetStructField(kept, 0, scala.Option.apply(null)),
                   result.name(),
                   result.exprId(),
                   result.qualifier(),
                   scala.Option.apply(null),
-                  new ListBuffer().toList()));
+                  PassingRows.listed(new ArrayList())));
           isKept = new IsNotNull(kept);
         } else {
-          AttributeReference kept = column(DataTypes.BooleanType);
-          results.$plus$eq(result);
-          columns.$plus$eq(result);
-          functions.$plus$eq(flag(udf, evalType));
-          results.$plus$eq(kept);
+          AttributeReference kept = FailingGroups.column(DataTypes.BooleanType);
+          results.add(result);
+          columns.add(result);
+          functions.add(flag(udf, evalType));
+          results.add(kept);
           isKept = kept;
         }
         condition = condition == null ? isKept : new And(condition, isKept);
@@ -375,13 +317,9 @@ public class FailingRows {
       }
       LogicalPlan computed =
           evalType == PickledCall.BY_PICKLE
-              ? (LogicalPlan) new BatchEvalPython(functions.toList(), results.toList(), child)
-              : (LogicalPlan) new ArrowEvalPython(functions.toList(), results.toList(), child, evalType);
-      return new Project(columns.toList(), new Filter(condition, computed));
-    }
-
-    private static AttributeReference column(DataType type) {
-      return new AttributeReference(KEPT, type, true, Metadata.empty(), NamedExpression$.MODULE$.newExprId(), new ListBuffer().toList());
+              ? (LogicalPlan) new BatchEvalPython(PassingRows.listed(functions), PassingRows.listed(results), child)
+              : (LogicalPlan) new ArrowEvalPython(PassingRows.listed(functions), PassingRows.listed(results), child, evalType);
+      return new Project(PassingRows.listed(columns), new Filter(condition, computed));
     }
 
     /** Whether functions of a kind are of one row, so that it is known which row they fail on. */
@@ -390,20 +328,6 @@ public class FailingRows {
         return guardsArrowRows && SQLConf.get().getConfString(BY_PANDAS, "false").equalsIgnoreCase("false");
       }
       return evalType == PickledCall.BY_PICKLE || evalType == PickledCall.PANDAS || evalType == PickledCall.ARROW;
-    }
-
-    /** Whether a limit stands below: Spark may have moved it there from above, where it would take other rows in the place of those that fail. */
-    private static boolean isCut(LogicalPlan plan) {
-      if (LIMITS.contains(plan.getClass().getSimpleName())) {
-        return true;
-      }
-      scala.collection.Iterator children = plan.children().iterator();
-      while (children.hasNext()) {
-        if (isCut((LogicalPlan) children.next())) {
-          return true;
-        }
-      }
-      return false;
     }
 
     /**
@@ -441,7 +365,7 @@ public class FailingRows {
       }
       DataType result = udf.dataType();
       if (evalType == PickledCall.BY_PICKLE) {
-        result = new StructType(new StructField[] {new StructField(KEPT, result, true, Metadata.empty())});
+        result = new StructType(new StructField[] {new StructField(FailingGroups.KEPT, result, true, Metadata.empty())});
       }
       return new PythonUDF(
           udf.name(), command.in(udf.func()), result, ((PythonUDF) chain.get(0)).children(), evalType, true, udf.resultId());
@@ -460,22 +384,16 @@ public class FailingRows {
               .text(recordsMax)
               .text(String.valueOf(udf.resultId().id()))
               .text(typesOf(first));
-      ListBuffer texts = new ListBuffer();
+      List texts = new ArrayList();
       scala.collection.Iterator arguments = first.children().iterator();
       while (arguments.hasNext()) {
-        Expression argument = (Expression) arguments.next();
-        String type = argument.dataType().catalogString();
-        // As numbers and times reach pandas, some can't be told from each other.
-        Expression named = type.equals("timestamp") ? (Expression) new UnixMicros(argument) : argument;
-        Expression asText = type.equals("string") ? named : (Expression) new Cast(named, DataTypes.StringType, scala.Option.apply(null));
-        // Functions get the same column where their arguments are equal, and may change it: behind a tag, which no program writes, it is one of its own.
-        texts.$plus$eq(new KnownFloatingPointNormalized(asText));
+        texts.add(FailingGroups.asText((Expression) arguments.next()));
       }
       return new PythonUDF(
           PickledCall.FLAG + udf.resultId().id(),
           command.in(udf.func()),
           DataTypes.BooleanType,
-          texts.toList(),
+          PassingRows.listed(texts),
           evalType,
           true,
           NamedExpression$.MODULE$.newExprId());
@@ -501,7 +419,7 @@ public class FailingRows {
         Expression argument = (Expression) arguments.next();
         String type = argument.dataType().catalogString();
         boolean isNamed = argument.getClass().getSimpleName().equals("NamedArgumentExpression");
-        if (isNamed || hasFunction(argument) || !(NAMEABLE.contains(type) || type.startsWith("decimal("))) {
+        if (isNamed || hasFunction(argument) || !FailingGroups.isNameable(type)) {
           return null;
         }
         types.append(types.length() == 0 ? "" : "|").append(type);
@@ -510,10 +428,10 @@ public class FailingRows {
     }
 
     private static boolean isGuarded(PythonUDF udf) {
-      return udf.name().startsWith(OF_GROUPS)
+      return udf.name().startsWith(FailingGroups.OF_GROUPS)
           || udf.dataType() instanceof StructType
           && ((StructType) udf.dataType()).size() == 1
-          && ((StructType) udf.dataType()).fieldNames()[0].equals(KEPT);
+          && ((StructType) udf.dataType()).fieldNames()[0].equals(FailingGroups.KEPT);
     }
 
     /** The function whose value another gets as it is; null where it gets values of the plan. */

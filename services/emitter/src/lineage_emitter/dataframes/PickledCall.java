@@ -8,7 +8,7 @@ import org.apache.spark.sql.catalyst.expressions.PythonUDF;
 
 /** Code of a Python function that calls one of lineage_emitter.worker, which makes the function; compiled as PlanText.java is. */
 public class PickledCall {
-  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow; in groups by these. */
+  /** How functions get rows, by Spark's numbers: one by one by pickle, and by Arrow; in batches by pandas, and by Arrow; in groups, pairs of groups, and groups for one value by these. */
   public static final int BY_PICKLE = 100;
 
   public static final int ARROW_ROWS = 101;
@@ -18,6 +18,14 @@ public class PickledCall {
   public static final int PANDAS_GROUPS = 201;
 
   public static final int ARROW_GROUPS = 209;
+
+  public static final int PANDAS_PAIRS = 206;
+
+  public static final int ARROW_PAIRS = 210;
+
+  public static final int PANDAS_AGGREGATES = 202;
+
+  public static final int ARROW_AGGREGATES = 252;
 
   /** What the names of functions begin with that say which rows another one did not fail on (FailingRows). */
   public static final String FLAG = "__lineage_kept:";

@@ -232,12 +232,27 @@ public class PlanText {
     } else if (node instanceof Aggregate) {
       field("session");
       write(session((Aggregate) node));
+    } else if (node.getClass().getSimpleName().startsWith("FlatMapCoGroupsIn")) {
+      field("leftKeys");
+      keys(node, 0);
+      field("rightKeys");
+      keys(node, 1);
     }
     if (node instanceof PythonFuncExpression || node instanceof LogicalPlan && node.children().isEmpty()) {
       field("kept");
       out.append(kept.size());
       kept.add(node);
     }
+  }
+
+  /** The columns that name the groups of one side of a pair: the first ones. */
+  private void keys(TreeNode node, int side) {
+    int count = ((Integer) ((scala.Product) node).productElement(side)).intValue();
+    scala.collection.Iterator below = node.children().iterator();
+    for (int n = 0; n < side; n++) {
+      below.next();
+    }
+    list(((scala.collection.Seq) ((LogicalPlan) below.next()).output().take(count)).iterator(), null);
   }
 
   /** The number of a key by which Spark merges rows into sessions as it groups them; null: it groups by no session. */

@@ -33,6 +33,20 @@ BY_ROW = {
 }
 """Functions whose value at a row is made of that row alone."""
 
+GETS_ROWS = {
+    getattr(PythonEvalType, name): how
+    for names, how in (
+        (("SQL_SCALAR_PANDAS_ITER_UDF", "SQL_SCALAR_ARROW_ITER_UDF"), "an iterator of batches"),
+        (("SQL_MAP_PANDAS_ITER_UDF", "SQL_MAP_ARROW_ITER_UDF"), "the batches of a partition"),
+        (("SQL_GROUPED_MAP_PANDAS_ITER_UDF", "SQL_GROUPED_MAP_ARROW_ITER_UDF"), "an iterator of the batches of a group"),
+        (("SQL_TABLE_UDF", "SQL_ARROW_TABLE_UDF"), "rows of a table"),
+    )
+    for name in names
+    if hasattr(PythonEvalType, name)
+}  # fmt: skip
+"""What functions get in whose rows a failure can't be told, by Spark's number."""
+OTHERWISE = "rows that can't be told for sure, or may not all be read"
+
 PLAIN = "a Python function"
 READS_BROADCAST = f"{PLAIN} that reads a broadcast variable"
 
@@ -52,6 +66,8 @@ class Functions:
         """Those that say which rows a function did not fail on: in recipes, all that are left."""
         self.flagged: set[int] = set()
         """Functions that have flags, by number."""
+        self.unguarded: dict[str, str] = {}
+        """Functions that set nothing aside where they fail, by name, with how they get rows."""
         self._why = why
         self._bytes = 0
         self._guarded: dict[int, GuardedCode] = {}
@@ -81,6 +97,11 @@ class Functions:
         name, returns = str(tree.fields["name"]), _json(tree.fields["dataType"])
         kind = int(tree.fields["evalType"])
         return self._add(name, returns, kind, command_of(function))
+
+    def note_unguarded(self, tree: Tree) -> None:
+        """Take a function that is as the program made it."""
+        kind = tree.fields.get("evalType")
+        self.unguarded.setdefault(str(tree.fields["name"]), GETS_ROWS.get(kind, OTHERWISE))
 
     def is_guarded(self, tree: Tree) -> bool:
         """Whether the rule for failing rows changed a function."""

@@ -40,6 +40,7 @@ from lineage_emitter.dataframes.functions import (
     TRANSPARENT,
     WINDOW_FUNCTIONS,
 )
+from lineage_emitter.dataframes.guarded_code import name_of, sets_groups_aside
 from lineage_emitter.dataframes.plan_text import Tree
 from lineage_emitter.dataframes.types import ddl
 
@@ -135,8 +136,6 @@ class Expressions:
                 why = "random"
             elif tree.kind in POSITIONAL_FUNCTIONS:
                 why = "depends on how Spark cut the data into partitions"
-            elif tree.kind == "PythonUDAF":
-                why = PLAIN
             else:
                 why = "not known to recipes"
         name = str(tree.fields.get("name") or tree.kind)
@@ -147,11 +146,18 @@ class Expressions:
     def _PythonUDF(self, tree: Tree) -> Expression:
         if self._functions.is_guarded(tree):
             return self._guarded(tree)
+        self._functions.note_unguarded(tree)
         code = self._functions.note(tree)
         if isinstance(code, str):
             return self._opaque(tree, code)
         name, kind = str(tree.fields["name"]), ddl(tree.fields["dataType"])
         return PythonCall(name, code, self.all(list(tree.children)), kind)
+
+    def _PythonUDAF(self, tree: Tree) -> Expression:
+        arguments = self.all(list(tree.children))
+        if not sets_groups_aside(tree):
+            self._functions.note_unguarded(tree)
+        return OpaqueExpression(name_of(tree), PLAIN, arguments, ddl(tree.fields["dataType"]))
 
     def _guarded(self, tree: Tree) -> Expression:
         """The functions as the program made them: the rows that they fail on are left out below."""

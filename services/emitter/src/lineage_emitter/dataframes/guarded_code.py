@@ -1,4 +1,4 @@
-"""Python functions that the rule for failing rows changed (``FailingRows.java``), as they stand in a plan."""
+"""Python functions that the rule for failing rows changed (``FailingRows.java``, ``FailingGroups.java``), as they stand in a plan."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ WRITTEN = {
     ("guarded_function", "guarded"),
     ("guarded_batches", "guarded_values"),
     ("guarded_groups", "guarded_groups"),
+    ("guarded_groups", "guarded_pairs"),
+    ("guarded_groups", "guarded_aggregate"),
 }
 """What is called in the place of functions, by module of `lineage_emitter.worker`: the number comes third, then types and chain."""
 

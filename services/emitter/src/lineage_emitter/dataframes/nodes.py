@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterable
+from itertools import chain
 
 from lineage_core.recipe.plan import (
     Aggregate,
@@ -39,7 +40,13 @@ from lineage_emitter.dataframes.guarded_code import (
     sets_groups_aside,
 )
 from lineage_emitter.dataframes.plan_text import Tree
-from lineage_emitter.dataframes.set_aside import UNKNOWN, SetAsideCalls, SetAsideRows, balanced
+from lineage_emitter.dataframes.set_aside import (
+    UNKNOWN,
+    CalledRows,
+    SetAsideCalls,
+    SetAsideRows,
+    balanced,
+)
 from lineage_emitter.dataframes.types import ddl
 
 TRANSPARENT_NODES = {
@@ -161,12 +168,28 @@ class PlanNodes:
         expressions = self._expressions(tree)
         expressions.one_row_group_columns = self._one_row_group_columns(tree)
         keys = expressions.all(tree.trees("groupingExpressions"))
+        listed, guarded = self._without_flags(tree.trees("aggregateExpressions"))
+        called = CalledRows(below, keys)
+        set_aside = [self._set_aside(function, called) for function in guarded]
+        below = self._without(below, list(chain.from_iterable(set_aside)))
         session = tree.fields.get("session")
         if session is not None:
             others = tuple(key for key in keys if key != Column(session))
             below = self.add(Sessions(self._columns(below), below, others, session))
-        listed = tree.trees("aggregateExpressions")
         return Aggregate(self._named(listed), below, keys, expressions.all(listed))
+
+    def _without_flags(self, listed: list[Tree]) -> tuple[list[Tree], list[Tree]]:
+        """The columns of an aggregation but for those that say which groups are left, and its functions that set groups aside."""
+        columns, guarded = list[Tree](), list[Tree]()
+        for column in listed:
+            function = _python_aggregate(column)
+            if function is not None and flagged(function) is not None:
+                self._functions.flag_columns.add(column.fields["exprId"])
+                continue
+            columns.append(column)
+            if function is not None and sets_groups_aside(function):
+                guarded.append(function)
+        return columns, guarded
 
     def _one_row_group_columns(self, tree: Tree) -> set[int]:
         """Columns with one value a group.
@@ -260,7 +283,8 @@ class PlanNodes:
                 self._functions.kept_columns.add(column)
                 self._types[column] = ddl(udf.fields["dataType"]["fields"][0]["type"])
             if self._functions.is_guarded(udf):
-                set_aside += self._set_aside(udf, below, expressions.all(list(udf.children)))
+                called = CalledRows(below, expressions.all(list(udf.children)))
+                set_aside += self._set_aside(udf, called)
         below = self._without(below, set_aside)
         results = self._named(attribute for _, attribute in listed)
         functions = expressions.all([udf for udf, _ in listed])
@@ -274,19 +298,20 @@ class PlanNodes:
         kept = Call("not", (balanced("or", set_aside),))
         return self.add(Filter(self._columns(below), below, kept))
 
-    def _set_aside(
-        self, udf: Tree, below: int, arguments: tuple[Expression, ...]
-    ) -> list[Expression]:
-        """That a row is one that the job left out, as the function failed on it; nothing where it left out none."""
+    def _set_aside(self, udf: Tree, *inputs: CalledRows) -> list[Expression]:
+        """Of each input, that a row is one that the job left out, as the function failed on it; nothing where it left out none."""
         if self._calls is None:
-            return [OpaqueExpression(name_of(udf), UNKNOWN, arguments, "boolean")]
+            return [
+                OpaqueExpression(name_of(udf), UNKNOWN, rows.arguments, "boolean")
+                for rows in inputs
+            ]
         code = self._functions.guarded(udf)
         calls = self._calls.of(code.number)
         if not calls:
             return []
-        rows = SetAsideRows(code.number, code.name, below, arguments, code.types, calls)
-        self.set_aside.append(rows)
-        return [rows.condition()]
+        left_out = SetAsideRows(code.number, code.name, inputs, code.types, calls)
+        self.set_aside.append(left_out)
+        return [left_out.condition(rows.arguments) for rows in inputs]
 
     _BatchEvalPython = _python
     _ArrowEvalPython = _python
@@ -294,6 +319,7 @@ class PlanNodes:
     def _partitions(self, tree: Tree) -> Node:
         function, inputs = tree.tree("functionExpr"), self._inputs(tree)
         assert function is not None
+        self._functions.note_unguarded(function)
         columns = self._named(tree.trees("output"))
         why = "a Python function over partitions"
         return PythonRows(columns, inputs, name_of(function), why)
@@ -305,14 +331,38 @@ class PlanNodes:
     def _groups(self, tree: Tree) -> Node:
         function, inputs = tree.tree("functionExpr"), self._inputs(tree)
         assert function is not None
-        keys = tuple(column.id for column in self._named(tree.trees("groupingAttributes")))
+        keys = self._keys(tree, "groupingAttributes")
         columns = self._named(tree.trees("output"))
         if sets_groups_aside(function):
-            (below,) = inputs
-            set_aside = self._set_aside(function, below, tuple(map(Column, keys)))
-            inputs = (self._without(below, set_aside),)
+            sides = (
+                [keys]
+                if len(inputs) == 1
+                else [self._keys(tree, "leftKeys"), self._keys(tree, "rightKeys")]
+            )
+            inputs = self._without_groups(function, inputs, sides)
+        else:
+            self._functions.note_unguarded(function)
         why = "a Python function over groups"
         return PythonRows(columns, inputs, name_of(function), why, keys)
+
+    def _keys(self, tree: Tree, field: str) -> tuple[int, ...]:
+        return tuple(column.id for column in self._named(tree.trees(field)))
+
+    def _without_groups(
+        self, function: Tree, inputs: tuple[int, ...], keys: Iterable[tuple[int, ...]]
+    ) -> tuple[int, ...]:
+        """The rows of the inputs of a function of groups but for those of groups that were left out. ``keys``: of each input, the columns that name its groups."""
+        called = [
+            CalledRows(below, tuple(map(Column, columns)))
+            for below, columns in zip(inputs, keys, strict=True)
+        ]
+        set_aside = self._set_aside(function, *called)
+        if not set_aside:
+            return inputs
+        return tuple(
+            self._without(below, [condition])
+            for below, condition in zip(inputs, set_aside, strict=True)
+        )
 
     _FlatMapGroupsInPandas = _groups
     _FlatMapGroupsInArrow = _groups
@@ -336,6 +386,7 @@ class PlanNodes:
         """A Python table function: one object serves a whole partition, and may keep what it was given."""
         function, inputs = tree.tree("udtf"), self._inputs(tree)
         assert function is not None
+        self._functions.note_unguarded(function)
         columns = self._named([*tree.trees("requiredChildOutput"), *tree.trees("resultAttrs")])
         return PythonRows(columns, inputs, name_of(function), "a Python table function")
 
@@ -344,6 +395,15 @@ class PlanNodes:
 
     def _inputs(self, tree: Tree) -> tuple[int, ...]:
         return tuple(self.add_tree(child) for child in tree.children)
+
+
+def _python_aggregate(column: Tree) -> Tree | None:
+    """The Python function whose value a column of an aggregation is; None: it is another one."""
+    for kind in ("Alias", "AggregateExpression"):
+        if column.kind != kind:
+            return None
+        (column,) = column.children
+    return column if column.kind == "PythonUDAF" else None
 
 
 def _number(tree: Tree, field: str) -> int:

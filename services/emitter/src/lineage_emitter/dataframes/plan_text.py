@@ -28,7 +28,9 @@ WATCHING_CLASS, PASSING_CLASS = "lineage.WatchedRows", "lineage.PassingRows"
 RULES_CLASS = "lineage.PlanRules"
 FAILING_CLASS = "lineage.FailingRows"
 _BELOW = {
-    FAILING_CLASS: "lineage.PickledCall",
+    FAILING_CLASS: "lineage.FailingGroups",
+    "lineage.FailingGroups": PASSING_CLASS,
+    RULES_CLASS: PASSING_CLASS,
     PASSING_CLASS: "lineage.PickledCall",
     "lineage.TimedFunctions": PASSING_CLASS,
     WATCHING_CLASS: "lineage.TimedFunctions",

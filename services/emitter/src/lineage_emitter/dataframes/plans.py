@@ -207,6 +207,8 @@ def _recipe_of_plan(
         recipe = recipe.of_batch(leaves.batch)
     if output.failure is not None:
         recipe = recipe.of_failure()
+        if run.calls is not None:
+            run.calls.unguarded = dict(functions.unguarded)
     key = functions.key if functions.collected else None
     if run.calls is not None and run.lists_set_aside and output.failure is None:
         for rows in nodes.set_aside:

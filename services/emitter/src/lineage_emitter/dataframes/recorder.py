@@ -247,6 +247,7 @@ class RecipeRecorder:
         try:
             recipe = action.recipe(action.operator.call_site)
             set_aside = self._session.set_aside.take_recipes()
+            unguarded = self._session.set_aside.take_unguarded()
             watched = self._session.watched_rows.take_recipes()
             text = recipe.to_json()
             size = len(text.encode("utf-8", "surrogatepass"))
@@ -267,7 +268,12 @@ class RecipeRecorder:
             # The end has named it: it may have been written by now.
             if self._stopped:
                 return False
-        is_known = self._send(action, recipe, text)
+        failure = recipe.output.failure
+        if failure is None:
+            is_known = self._send(action, recipe, text)
+        else:
+            self._send_failed(action, failure, text, unguarded)
+            is_known = False
         for function, name, rows in set_aside:
             self._send_set_aside(action, function, name, rows)
         for facts, rows in watched:
@@ -282,9 +288,6 @@ class RecipeRecorder:
         """Returns whether nothing of it is unknown."""
         session, output = self._session, recipe.output
         action_name = action.operator.name
-        if output.failure is not None:
-            self._send_failed(action, output.failure, text)
-            return False
         # A stream may run for months: its batches have descriptions in the place of names of their own.
         is_batch = recipe.batch is not None
         parents = [self._source(action, source, is_batch) for source in recipe.reads()]
@@ -315,9 +318,14 @@ class RecipeRecorder:
             session.nodes.unknown(action_name, words)
         return not blind
 
-    def _send_failed(self, action: ReturnedAction, failure: Failure, text: str) -> None:
-        """A node for the recipe alone: it has no rows, and nothing reads from it."""
+    def _send_failed(
+        self, action: ReturnedAction, failure: Failure, text: str, unguarded: str
+    ) -> None:
+        """A node for the recipe alone: it has no rows, and nothing reads from it. ``unguarded``: which functions set no rows aside, and why; empty: none are known."""
         action_name, reason = action.operator.name, f"the action failed: {failure.type}"
+        if unguarded:
+            reason = f"{reason}; {unguarded}"
+            logger.warning("%s failed with %s; %s", action_name, failure.type, unguarded)
         node = self._session.nodes.register_as(
             *(action.node, action_name, "unknown", action_name),
             exact=False,

@@ -38,6 +38,7 @@ from lineage_core.recipe.plan import (
     Node,
     OpaqueExpression,
     Project,
+    Union,
 )
 from lineage_emitter.dataframes.plan_text import FAILING_CLASS, compiled, install_rule
 from lineage_emitter.dataframes.pruning import pruned
@@ -61,6 +62,7 @@ TOO_MANY = (
 )
 UNKNOWN = "rows on which a Python function fails are set aside, and which these are is not known"
 NOT_ASKED = "rows that it failed on were left out, and no plan that was recorded says so"
+NONE_SET_ASIDE = "LINEAGE_QUARANTINE sets nothing aside where %s"
 ZEROS = {"0.0", "-0.0", "NaN"}
 """Doubles that are equal to others, or that Parquet's least and greatest values leave out: compared as texts."""
 
@@ -106,6 +108,8 @@ class SetAsideCalls:
         self._records: dict[int, dict[Arguments, dict[int, dict[int, int]]]] = {}
         """By function, call and stage, records by partition."""
         self._recipes: list[tuple[int, str, Recipe]] = []
+        self.unguarded: dict[str, str] = {}
+        """Functions of the latest action that failed which set nothing aside, by name, with how they get rows."""
 
     def install(self, spark: SparkSession) -> None:
         """Have the plans of a session go on from now on, where the user allows it."""
@@ -180,6 +184,15 @@ class SetAsideCalls:
         recipes, self._recipes = self._recipes, []
         return recipes
 
+    def take_unguarded(self) -> str:
+        """As `unguarded`, in words, once; empty where there is none, or none are set aside at all."""
+        unguarded, self.unguarded = self.unguarded, {}
+        if not self.is_on or not unguarded:
+            return ""
+        return NONE_SET_ASIDE % ", ".join(
+            f"{name} gets {how}" for name, how in sorted(unguarded.items())
+        )
+
     def _take_reports(self) -> None:
         while True:
             try:
@@ -198,43 +211,51 @@ class SetAsideCalls:
 
 
 @dataclass(frozen=True)
+class CalledRows:
+    """Rows of a node of a plan that a function gets, by its place, with the arguments by which they are told."""
+
+    below: int
+    arguments: tuple[Expression, ...]
+
+
+@dataclass(frozen=True)
 class SetAsideRows:
-    """Rows that a function left out: those of the node ``below`` on which its call is one of ``calls``."""
+    """Rows that a function left out: those of ``inputs`` on which its call is one of ``calls``. Several inputs: it gets rows of all with equal arguments at once."""
 
     number: int
     name: str
-    below: int
-    arguments: tuple[Expression, ...]
+    inputs: tuple[CalledRows, ...]
     types: tuple[str, ...]
     calls: Calls
 
-    def condition(self) -> Expression:
-        """That a row is one of them."""
+    def condition(self, arguments: tuple[Expression, ...]) -> Expression:
+        """That a row with these arguments is one of them."""
         if len(self.calls) > CALLS_MAX:
-            return OpaqueExpression(self.name, TOO_MANY, self.arguments, "boolean")
-        return balanced("or", list(map(self._is_call, self.calls)))
+            return OpaqueExpression(self.name, TOO_MANY, arguments, "boolean")
+        return balanced("or", [self._is_call(arguments, values) for values in self.calls])
 
-    def _is_call(self, values: Arguments) -> Expression:
+    def _is_call(self, arguments: tuple[Expression, ...], values: Arguments) -> Expression:
         equal = [
             _equals(argument, value, kind)
-            for argument, value, kind in zip(self.arguments, values, self.types, strict=True)
+            for argument, value, kind in zip(arguments, values, self.types, strict=True)
         ]
         return balanced("and", equal) if equal else Literal("true", "boolean")
 
     def nodes(self, plan: Sequence[Node]) -> list[Node]:
         """The plan of these rows alone: the arguments, the number of the call, and the error."""
-        below = plan[self.below].columns
-        taken = [column.id for node in plan for column in node.columns]
-        first = max(taken, default=0) + 1
+        kept = list(plan[: max(rows.below for rows in self.inputs) + 1])
+        called = self.inputs[0] if len(self.inputs) == 1 else self._united(kept)
+        below = kept[called.below].columns
+        first = _next_column(kept)
         by_id = {column.id: column.name for column in below}
         numbers, errors = list[Expression](), list[Expression]()
         for number, (values, error) in enumerate(islice(self.calls.items(), CALLS_MAX), 1):
-            is_call = self._is_call(values)
+            is_call = self._is_call(called.arguments, values)
             numbers += [is_call, Literal(str(number), "int")]
             errors += [is_call, Literal(error, "string")]
         names = [
             by_id.get(argument.id, "") if isinstance(argument, Column) else ""
-            for argument in self.arguments
+            for argument in called.arguments
         ]
         names = [
             name if name and names.count(name) == 1 else f"argument {n}"
@@ -246,15 +267,43 @@ class SetAsideRows:
             (SET_ASIDE_ERROR, "string"),
         ]
         columns = tuple(Attribute(first + n, *named) for n, named in enumerate(described))
-        expressions = (*self.arguments, Call("case", tuple(numbers)), Call("case", tuple(errors)))
-        kept = plan[: self.below + 1]
-        left_out = Filter(below, self.below, self.condition())
+        expressions = (
+            *called.arguments,
+            Call("case", tuple(numbers)),
+            Call("case", tuple(errors)),
+        )
+        left_out = Filter(below, called.below, self.condition(called.arguments))
         return pruned([*kept, left_out, Project(columns, len(kept), expressions)])
+
+    def _united(self, plan: list[Node]) -> CalledRows:
+        """The arguments of all inputs, as rows of one node that is added to the plan."""
+        sides: list[int] = []
+        for rows in self.inputs:
+            by_id = {column.id: column.name for column in plan[rows.below].columns}
+            first = _next_column(plan)
+            columns = tuple(
+                Attribute(
+                    first + n,
+                    by_id.get(argument.id, "") if isinstance(argument, Column) else "",
+                    kind,
+                )
+                for n, (argument, kind) in enumerate(zip(rows.arguments, self.types, strict=True))
+            )
+            plan.append(Project(columns, rows.below, rows.arguments))
+            sides.append(len(plan) - 1)
+        columns = plan[sides[0]].columns
+        plan.append(Union(columns, tuple(sides)))
+        return CalledRows(len(plan) - 1, tuple(Column(column.id) for column in columns))
 
     def recipe(self, of: Recipe, plan: Sequence[Node]) -> Recipe:
         """The recipe of these rows. ``of``: the action's, ``plan``: its nodes before it was pruned."""
         output = Output(action=QUARANTINE)
         return replace(of, plan=tuple(self.nodes(plan)), output=output, signature="")
+
+
+def _next_column(plan: Sequence[Node]) -> int:
+    """A number that no column of a plan has, nor those that follow."""
+    return max((column.id for node in plan for column in node.columns), default=0) + 1
 
 
 def _equals(argument: Expression, value: str | None, kind: str) -> Expression:

@@ -68,7 +68,7 @@ def guarded_values(
     if int(kind) == ROWS:
         return GuardedRows(functions, failures, int(records_max)), returns
     may_repeat = not any(ACCUMULATOR in pickled for pickled in pickles)
-    batches = _batches(int(kind), types)
+    batches = batches_of(int(kind), types)
     return GuardedBatches(functions, batches, failures, int(records_max), may_repeat), returns
 
 
@@ -79,10 +79,11 @@ def kept_flags(
     report, failures = reports_of(reports, records_max, function, types), _of_task[function]
     if int(kind) == ROWS:
         return RowFlags(report, failures), BooleanType()
-    return BatchFlags(report, failures, _batches(int(kind), types)), BooleanType()
+    return BatchFlags(report, failures, batches_of(int(kind), types)), BooleanType()
 
 
-def _batches(kind: int, types: str) -> Batches:
+def batches_of(kind: int, types: str) -> Batches:
+    """Batches of columns of these types, with ``|`` between. ``kind``: how functions get them, by Spark's number."""
     # Workers of other functions need none of these packages.
     if kind == PANDAS:
         from lineage_emitter.worker.pandas_batches import PandasBatches
