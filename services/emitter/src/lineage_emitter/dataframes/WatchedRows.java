@@ -31,6 +31,7 @@ import org.apache.spark.sql.catalyst.expressions.If;
 import org.apache.spark.sql.catalyst.expressions.Literal;
 import org.apache.spark.sql.catalyst.expressions.Literal$;
 import org.apache.spark.sql.catalyst.expressions.NamedExpression;
+import org.apache.spark.sql.catalyst.expressions.PythonFuncExpression;
 import org.apache.spark.sql.catalyst.expressions.aggregate.AggregateExpression;
 import org.apache.spark.sql.catalyst.expressions.objects.Invoke;
 import org.apache.spark.sql.catalyst.plans.logical.Aggregate;
@@ -436,6 +437,7 @@ public class WatchedRows {
       boolean isWatchable =
           !stops
               && !isStopped(plan)
+              && !hasFlag(plan.expressions().iterator())
               && (WATCHED.contains(name) || isOutput && LEAVES.contains(name))
               && !plan.output().isEmpty()
               && read.containsAll(ids(plan.output()))
@@ -443,7 +445,7 @@ public class WatchedRows {
               && found.size() < OPERATORS_MAX;
       boolean isOutputBelow = isOutput && (isCommand || PASSING.contains(name));
       if (!isWatchable && (WATCHED.contains(name) || isOutput && !isOutputBelow && !name.equals("CommandResult"))) {
-        String why = "a limit stands above or below, it has columns that nothing reads or that are computed later, or there are too many operators";
+        String why = "a limit stands above or below, it has columns that nothing reads or that are computed later, its rows are set aside above it, or there are too many operators";
         miss(name.toLowerCase() + (isOutput ? "" : " below " + site), name.toLowerCase(), isOutput ? site : "", why);
       }
       Set readBelow = READING.contains(name) ? new HashSet(read) : null;
@@ -473,6 +475,18 @@ public class WatchedRows {
         return timed(plan, node, site, found);
       }
       return isWatchable ? observed(plan, node, isOutput, site, found) : node;
+    }
+
+    /** Whether an expression says which rows a function did not fail on: those that it failed on are there until a filter above. */
+    private static boolean hasFlag(scala.collection.Iterator expressions) {
+      while (expressions.hasNext()) {
+        Expression expression = (Expression) expressions.next();
+        boolean isFlag = expression instanceof PythonFuncExpression && ((PythonFuncExpression) expression).name().startsWith(PickledCall.FLAG);
+        if (isFlag || hasFlag(expression.children().iterator())) {
+          return true;
+        }
+      }
+      return false;
     }
 
     /**
