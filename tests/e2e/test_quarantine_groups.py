@@ -185,10 +185,11 @@ def check(
         assert verdict.complete, verdict.reasons
         assert sum(verdict.set_aside.values()) == len(left_out[kind]), (kind, lines)
         found = listed(folder, app, "--limit", "1000")
-        # Ten rows of a group are listed.
-        assert lines_of(found) <= left_out[kind], (kind, lines)
-        listed_groups = [group for record in found["records"] for group in record["sources"]]
-        assert sum(group["count"] for group in listed_groups) == len(left_out[kind])
+        groups = [group for record in found["records"] for group in record["sources"]]
+        shown = lines_of(found)
+        assert shown <= left_out[kind], (kind, lines)
+        # Of a group ten rows are listed.
+        assert shown == left_out[kind] or max(group["count"] for group in groups) > 10, kind
         assert all(record["exact"] for record in found["records"]), found
         # What is left is made from no row that was set aside.
         with open_store(f"sqlite:///{folder / STORE}") as store:
