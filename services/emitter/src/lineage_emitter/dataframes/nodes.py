@@ -400,7 +400,8 @@ class PlanNodes:
 def _python_aggregate(column: Tree) -> Tree | None:
     """The Python function whose value a column of an aggregation is; None: it is another one."""
     for kind in ("Alias", "AggregateExpression"):
-        if column.kind != kind:
+        # With a FILTER it has a condition, too, and sets nothing aside.
+        if column.kind != kind or len(column.children) != 1:
             return None
         (column,) = column.children
     return column if column.kind == "PythonUDAF" else None
