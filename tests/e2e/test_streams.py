@@ -432,6 +432,7 @@ def without_last_commit(folder: Path, query: str) -> None:
         (folder / "checkpoints" / query / "commits" / name).unlink()
 
 
+@pytest.mark.long
 def test_a_batch_that_an_unknown_run_wrote_is_named(tmp_path: Path) -> None:
     """The sink leaves the batch alone when it runs again; the run before was not captured."""
     folder = prepared(tmp_path / "killed", KILLED)
