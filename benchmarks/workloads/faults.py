@@ -19,8 +19,8 @@ from pyspark.sql import functions as F
 Row = Mapping[str, Any]
 
 WORDS_A_LINE, VOCABULARY = 8, 2_000
-REPEATED = 20_000
-"""How often the wrong line of the word count has its word: more than twice what other lines of 2,000,000 have it."""
+REPEATED = 100_000
+"""How often the wrong line of the word count has its word: more than twice what other lines of 10,000,000 have it."""
 MEAN_MAX, SPREAD_MAX, SCORE_MAX = 30, 5_000, 5
 
 

@@ -23,7 +23,7 @@ from lineage_query.rows.places import Location
 WARM_S = 0.5
 WARM_RUNS_MAX = 20
 """The first trace of a Spark took 30 s of the processor, the fifth 2.0 s, the twentieth 1.2 s, beside other work."""
-SAMPLE_RUNS_MAX = 3
+SAMPLE_RUNS_MAX = 10
 _SCHEMA = (
     '{"type":"struct","fields":[{"name":"number","type":"integer","nullable":true,"metadata":{}}]}'
 )
