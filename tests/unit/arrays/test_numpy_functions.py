@@ -77,6 +77,8 @@ PLAIN: list[Case] = [
     *of(np.linalg.diagonal, np.linalg.diagonal, CUBE),
     *of(np.resize, lambda x: np.resize(x, (4, 4)), S),
     *of(np.copy, lambda x: np.copy(x.T, order="K"), S),
+    *of(np.copy, lambda x: np.copy(x[:, ::2], order="K"), S),
+    *of(np.copy, lambda x: np.copy(np.swapaxes(x, 1, 2)[::-1], order="A"), CUBE),
     *of(np.tile, lambda x: np.tile(x, (2, 1)), S),
     *each((np.matrix_transpose, np.linalg.matrix_transpose), lambda f, x: f(x), CUBE),
     *of(np.unstack, lambda x: np.unstack(x)[1], S),

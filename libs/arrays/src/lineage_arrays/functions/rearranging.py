@@ -128,7 +128,9 @@ def moving(name: str) -> Handler:
         rest = call.args[1:]
         others = {key: value for key, value in call.kwargs.items() if key != name}
         no_operands(call, rest, others)
-        _check_order(call, array, others, rest)
+        if call.function is not np.copy:
+            # Of a copy the order says how it lies in memory, and not where a cell goes.
+            _check_order(call, array, others, rest)
         if others.pop("out", None) is not None:
             raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
         options = {key: value for key, value in others.items() if key not in _CONVERTING}
