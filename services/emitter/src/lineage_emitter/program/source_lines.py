@@ -6,7 +6,6 @@ Spark would read whole partitions for them. They are the lines that the job read
 from __future__ import annotations
 
 from collections.abc import Mapping
-from itertools import chain
 from typing import Any, TypeAlias, TypeGuard
 
 from pyspark import RDD
@@ -15,7 +14,7 @@ from pyspark.serializers import UTF8Deserializer
 from lineage_core.tracing.trace_result import NodeItems
 from lineage_emitter.program.lookups import LineageView
 from lineage_emitter.program.recipes import SourceRecipe
-from lineage_emitter.worker.record_selection import OrdinalsBySplit
+from lineage_emitter.worker.record_selection import OrdinalsBySplit, records_of_lists
 from lineage_query.rows.cut_texts import is_cut
 from lineage_store.paths import RowsError
 
@@ -63,4 +62,4 @@ def rdd_of_lines(plain: RDD[Any], lines: LinesBySplit) -> RDD[Any]:
     partitions = plain.getNumPartitions()
     # One list for each partition.
     slices = [lines.get(split, []) for split in range(partitions)]
-    return plain.ctx.parallelize(slices, partitions).mapPartitions(chain.from_iterable, True)
+    return plain.ctx.parallelize(slices, partitions).mapPartitions(records_of_lists, True)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from array import array
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, TypeAlias
 
 from lineage_core.contract.region import Region
+from lineage_core.environment.archives import forget_archives
 from lineage_emitter.worker import segment as segments
 from lineage_emitter.worker.recorders import DenseRecorder
 
@@ -21,12 +22,16 @@ StreamAddresses: TypeAlias = tuple[tuple[int, int, str], ...]
 
 
 class RecordsAtOrdinals:
-    """The records at some ordinals of their split, in order."""
+    """The records at some ordinals of their split, in order.
+
+    A replay has many small tasks, so the worker is kept from reading archives again at each (`forget_archives`).
+    """
 
     def __init__(self, ordinals_by_split: OrdinalsBySplit) -> None:
         self.ordinals_by_split = {split: rows for split, rows in ordinals_by_split.items() if rows}
 
     def __call__(self, split: int, records: Iterable[Any]) -> Iterator[Any]:
+        forget_archives()
         return (record for _, record in self.with_ordinals(split, records))
 
     def with_ordinals(self, split: int, records: Iterable[Any]) -> Iterator[tuple[int, Any]]:
@@ -37,6 +42,12 @@ class RecordsAtOrdinals:
             yield from enumerate(selected, first)
             ordinal = last + 1
         deque(islice(iterator, READ_AHEAD_RECORDS), maxlen=0)
+
+
+def records_of_lists(lists: Iterable[list[Any]]) -> Iterator[Any]:
+    """The records of lists that the program has sent, as `RecordsAtOrdinals` for those that Spark reads."""
+    forget_archives()
+    return chain.from_iterable(lists)
 
 
 class RepairedRecords:
