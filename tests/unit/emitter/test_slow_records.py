@@ -26,7 +26,7 @@ from lineage_emitter.worker.segment import Segment
 from lineage_emitter.worker.stopwatch import Stopwatch
 from lineage_emitter.worker.task_config import TaskConfig
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts
-from lineage_emitter.worker.watching import WatchedNode
+from lineage_emitter.worker.watched_run import WatchedOperator
 from lineage_store.watch_folder import (
     SLOWEST_MAX,
     WatchableNode,
@@ -148,7 +148,7 @@ def run(
     watching = []
     for number, step in enumerate(steps, 1):
         node = str(number)
-        watched = WatchedNode(str(job.folder), WatchableNode(node, step.kind, "", ""), texts)
+        watched = WatchedOperator(str(job.folder), WatchableNode(node, step.kind, "", ""), texts)
         detail = Detail(node, items=step.items, watched=watched)
         function = Chain(function, detail.wrap_step(step.function(clock)))
         watching.append(WatchingFile(job.folder, f"{number:08x}", request_of(node)))
@@ -263,7 +263,7 @@ def test_a_task_whose_records_are_not_all_taken_is_timed_as_far_as_it_came(
     with closing(WatchedJob(tmp_path, "app")) as job:
         request = WatchRequest("1", latency=True)
         with closing(WatchingFile(job.folder, "00000002", request)) as watching:
-            watched = WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), None)
+            watched = WatchedOperator(str(job.folder), WatchableNode("1", "", "", ""), None)
             config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
             step = Detail("1", watched=watched).wrap_step(Map(work))
             taken = Chain(ReadRecords(config, "0", "0"), step)(0, iter([1, 2, 9]))
@@ -292,7 +292,7 @@ def test_a_slow_record_is_told_as_the_function_s_step_got_it(
     with closing(WatchedJob(tmp_path, "app")) as job:
         slow = WatchRequest("1", slower_than_s=BOUND_S)
         with closing(WatchingFile(job.folder, "00000003", slow)) as watching:
-            watched = WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), texts)
+            watched = WatchedOperator(str(job.folder), WatchableNode("1", "", "", ""), texts)
             config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
             wrapped = Detail("1", watched=watched).wrap_step(kinds[step](work))
             taken = iter(Chain(ReadRecords(config, "0", "0"), wrapped)(0, iter([("a", 1)])))
@@ -380,7 +380,7 @@ def test_a_function_that_takes_no_further_record_is_timed_with_its_last(
 
     job = WatchedJob(tmp_path, "app")
     config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
-    watched = WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), None)
+    watched = WatchedOperator(str(job.folder), WatchableNode("1", "", "", ""), None)
     watching = WatchingFile(job.folder, "00000001", WatchRequest("1", slower_than_s=BOUND_S))
     detail = Detail("1", watched=watched)
     chain = Chain(ReadRecords(config, "0", "0"), detail.wrap_step(OpaqueFunction(function)))

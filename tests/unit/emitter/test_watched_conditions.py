@@ -25,7 +25,7 @@ from lineage_emitter.worker.detail import Detail
 from lineage_emitter.worker.operators import Chain, ReadRecords
 from lineage_emitter.worker.task_config import TaskConfig
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts
-from lineage_emitter.worker.watching import WatchedNode
+from lineage_emitter.worker.watched_run import WatchedOperator
 from lineage_query.watching.reports import Reports
 from lineage_query.watching.requests import DurationError, duration_s, requested_watch
 from lineage_store.watch_folder import (
@@ -58,7 +58,7 @@ def reports(folder: Path, request: WatchRequest, records: list[Any], *, step: bo
     watching = WatchingFile(job.folder, "00000001", request)
     texts = ValueTexts(ReprEncoder(100), None, 100)
     detail = Detail(
-        "1", watched=WatchedNode(str(job.folder), WatchableNode("1", "", "", ""), texts)
+        "1", watched=WatchedOperator(str(job.folder), WatchableNode("1", "", "", ""), texts)
     )
     config = TaskConfig("app", str(folder), Markers(), 8 << 20, False)  # type: ignore[arg-type]
     read = ReadRecords(config, "1", "1")

@@ -24,7 +24,7 @@ from lineage_emitter.worker.detail import Detail
 from lineage_emitter.worker.operators import Chain, ReadRecords
 from lineage_emitter.worker.task_config import TaskConfig
 from lineage_emitter.worker.values import ReprEncoder, ValueTexts
-from lineage_emitter.worker.watching import WatchedNode
+from lineage_emitter.worker.watched_run import WatchedOperator
 from lineage_query.watching.reports import Reports
 from lineage_store.watch_folder import WatchableNode, WatchedJob, WatchingFile, WatchRequest
 
@@ -48,6 +48,21 @@ class Clock:
     def monotonic(self) -> float:
         self.looks += 1
         return float(self.looks)
+
+
+class Changing(Clock):
+    """Calls ``change`` when it is looked at for the ``look``-th time."""
+
+    def __init__(self, look: int, change: Callable[[], None]) -> None:
+        super().__init__()
+        self._look = look
+        self._change = change
+
+    def monotonic(self) -> float:
+        now = super().monotonic()
+        if self.looks == self._look:
+            self._change()
+        return now
 
 
 class Still:
@@ -116,7 +131,7 @@ class Job:
         chain: Any = ReadRecords(config, "0", "0")
         for number, kind in enumerate(self.kinds, 1):
             facts = WatchableNode(str(number), kind, "", "")
-            watched = WatchedNode(str(self.watched.folder), facts, texts)
+            watched = WatchedOperator(str(self.watched.folder), facts, texts)
             detail = Detail(str(number), watched=watched if self.can_be_watched else None)
             chain = Chain(chain, detail.wrap_step(step_of(kind, self.log)))
         return iter(chain(0, iter(source)))
@@ -219,8 +234,7 @@ def test_conditions_that_come_and_go_count_for_whole_portions(
     step = data.draw(st.integers(1, len(kinds)))
     begin = data.draw(st.integers(0, count - 1))
     end = data.draw(st.integers(begin, count))
-    # What many are made by is looked after between these, too: it is not timed for whole portions.
-    kind = data.draw(st.sampled_from(["record >= 0", "time"][: 1 + (kinds[step - 1] != "lazily")]))
+    kind = data.draw(st.sampled_from(["record >= 0", "time"]))
     request = (
         WatchRequest(str(step), latency=True)
         if kind == "time"
@@ -264,6 +278,59 @@ def test_conditions_that_come_and_go_count_for_whole_portions(
         files[0].close()
 
 
+@settings(max_examples=settings().max_examples * 2 // 5)
+@given(
+    st.lists(st.sampled_from(["map", "foreach"]), min_size=2, max_size=4),
+    st.integers(1, 40),
+    st.integers(1, 60),
+    st.booleans(),
+)
+def test_one_set_of_conditions_counts_for_all_operators_of_a_portion(
+    kinds: list[str], count: int, look: int, is_end: bool
+) -> None:
+    with TemporaryDirectory() as name, closing(Job(Path(name), kinds)) as job:
+        files: list[WatchingFile] = []
+
+        def begin() -> None:
+            files.extend(
+                job.watch(WatchRequest(str(n + 1), "record >= 0")) for n in range(len(kinds))
+            )
+
+        def end() -> None:
+            for file in files:
+                file.close()
+
+        if is_end:
+            begin()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(watch_conditions, "time", Changing(look, end if is_end else begin))
+            list(job.records(range(count)))
+        segments.current_segment().finish()
+        places = {tuple(sorted(place for _, place in reported(file).elements())) for file in files}
+        assert len(places) <= 1
+        end()
+
+
+def test_a_task_that_was_not_timed_for_a_while_is_not_whole(tmp_path: Path) -> None:
+    def source() -> Iterator[int]:
+        yield from range(4)
+        # As where the folder can't be read for a look.
+        conditions.rename(aside)
+        yield from range(4)
+        aside.rename(conditions)
+        yield from range(40)
+
+    with closing(Job(tmp_path, ["map"])) as job:
+        conditions, aside = job.watched.folder / "conditions", job.watched.folder / "aside"
+        timed = job.watch(WatchRequest("1", latency=True))
+        list(job.records(source()))
+        segments.current_segment().finish()
+        records, is_whole = timed_records(timed)
+        assert 0 < records < 48
+        assert not is_whole
+        timed.close()
+
+
 def watched_places(taken: list[tuple[int, int]], begin: int, end: int) -> list[int]:
     """The places of those of a chain's records that are in portions which began while a watch counted."""
     places, first, size = [], 0, 1
@@ -286,7 +353,9 @@ def test_who_watches_is_looked_for_among_the_many_that_one_record_makes(tmp_path
     watching: list[WatchingFile] = []
     with closing(Job(tmp_path, [])) as job:
         facts = WatchableNode("1", "flatMap", "", "")
-        watched = WatchedNode(str(job.watched.folder), facts, ValueTexts(ReprEncoder(9), None, 9))
+        watched = WatchedOperator(
+            str(job.watched.folder), facts, ValueTexts(ReprEncoder(9), None, 9)
+        )
         step = Detail("1", watched=watched).wrap_step(FlatMap(many))
         config = TaskConfig("app", str(tmp_path), Markers(), 8 << 20, False)  # type: ignore[arg-type]
         records = Chain(ReadRecords(config, "0", "0"), step)(0, iter([0]))

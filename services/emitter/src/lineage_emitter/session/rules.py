@@ -100,7 +100,7 @@ class Details:
         watched = None
         if self.watched is not None and fields["kind"] == "operator":
             facts = WatchableNode(node, name, fields["op"], fields["call_site"])
-            watched = self.watched.node(facts, self._texts if self._settings.values else None)
+            watched = self.watched.operator(facts, self._texts if self._settings.values else None)
         return Detail(node, items, shown, texts_of, limit, granularity == "key", watched)
 
 

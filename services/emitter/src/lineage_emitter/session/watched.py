@@ -9,7 +9,7 @@ from pathlib import Path
 from lineage_emitter.session.executors import are_local
 from lineage_emitter.settings import Settings
 from lineage_emitter.worker.values import ValueTexts
-from lineage_emitter.worker.watching import WatchedNode
+from lineage_emitter.worker.watched_run import WatchedOperator
 from lineage_store.watch_folder import WatchableNode, WatchedJob
 
 logger = logging.getLogger(__name__)
@@ -32,12 +32,12 @@ class Watched:
     def _open(self, folder: Path, app: str, refusal: str) -> None:
         self._job = WatchedJob(folder, app, refusal)
 
-    def node(self, facts: WatchableNode, texts: ValueTexts | None) -> WatchedNode | None:
+    def operator(self, facts: WatchableNode, texts: ValueTexts | None) -> WatchedOperator | None:
         """What lets an operator be watched; None: it can't be."""
         folder = self.folder
         if folder is None or not self._watches_records:
             return None
-        return WatchedNode(str(folder), facts, texts, self._add)
+        return WatchedOperator(str(folder), facts, texts, self._add)
 
     @property
     def folder(self) -> Path | None:

@@ -20,7 +20,8 @@ from lineage_emitter.worker.partition_inputs import is_uncountable, wrap_like
 from lineage_emitter.worker.recorders import FLOWS_MAX, DenseRecorder, fallback_space
 from lineage_emitter.worker.segment import EXCLUDED, Numbering, Segment
 from lineage_emitter.worker.values import ValueTexts
-from lineage_emitter.worker.watching import WatchedNode
+from lineage_emitter.worker.watched_run import WatchedOperator
+from lineage_emitter.worker.watching import watchable
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
@@ -69,7 +70,7 @@ class Detail:
     texts_of: CaptureLimit | None = None
     limit: CaptureLimit | None = None
     by_key: bool = False
-    watched: WatchedNode | None = None
+    watched: WatchedOperator | None = None
 
     @property
     def shows(self) -> bool:
@@ -83,7 +84,7 @@ class Detail:
         shown = Observe(function, self) if self.shows else function
         if self.watched is None:
             return shown
-        return self.watched.around(shown, takes_records=takes_records)
+        return watchable(shown, self.watched, takes_records=takes_records)
 
     def sink(self, segment: Segment, space: str, records: Records) -> Records:
         """The records that reach a sink, with texts; they are the items 0, 1, ... of ``space``."""

@@ -19,7 +19,7 @@ class Tally:
 
     Args:
         describe: says what a record is, and what it was made from, as long as it is at work.
-        sees_first: the watch counted before the first record.
+        sees_first: the watch counted before the first record, and ever since.
     """
 
     describe: Callable[[Any, float], dict[str, Any]]

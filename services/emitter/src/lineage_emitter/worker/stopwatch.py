@@ -12,6 +12,7 @@ from time import perf_counter
 from typing import Any, Generic, TypeVar
 
 from lineage_emitter.worker.latency import Tally
+from lineage_emitter.worker.partition_inputs import is_collection
 from lineage_emitter.worker.segment import Segment
 
 Owner = TypeVar("Owner")
@@ -64,6 +65,13 @@ class Stopwatch(Generic[Owner]):
 
     def timed(self, function: Callable[[Any], Any]) -> Callable[[Any], Any]:
         """A function that has a record just while it is called, until bounds change: what it gives is all there then."""
+        return self._timed(function, gives_many=False)
+
+    def timed_many(self, function: Callable[[Any], Iterable[Any]]) -> Callable[[Any], Any]:
+        """A function that gives many for a record, until bounds change: it is at work on what it gives lazily until that is taken."""
+        return self._timed(function, gives_many=True)
+
+    def _timed(self, function: Callable[[Any], Any], *, gives_many: bool) -> Callable[[Any], Any]:
         # Each step takes as long as a short function: calls are counted here, and added up later.
         records, seconds, least_s = 0, 0.0, self._least_s
 
@@ -76,17 +84,21 @@ class Stopwatch(Generic[Owner]):
 
         def call(record: Any) -> Any:
             nonlocal records, seconds, least_s
+            given: Any = ()
             began_s = perf_counter()
             try:
-                return function(record)
+                given = function(record)
             finally:
                 taken_s = perf_counter() - began_s
-                records += 1
-                seconds += taken_s
-                if taken_s >= least_s:
-                    count()
-                    self._report_call(record, taken_s)
-                    least_s = self._least_s
+                is_lazy = gives_many and not is_collection(given)
+                if not is_lazy:
+                    records += 1
+                    seconds += taken_s
+                    if taken_s >= least_s:
+                        count()
+                        self._report_call(record, taken_s)
+                        least_s = self._least_s
+            return self._parts(given, record, taken_s) if is_lazy else given
 
         self._count_calls = count
         return call
@@ -147,9 +159,14 @@ class Stopwatch(Generic[Owner]):
             return records
         return self._leaving(records)
 
-    def parts(self, records: Iterable[Any]) -> Iterator[Any]:
-        """What the function gives for the record at work while others take it, where it passed :meth:`outputs` as a whole."""
-        return self._leaving(records)
+    def _parts(self, parts: Iterable[Any], record: Any, taken_s: float) -> Iterator[Any]:
+        """What the function gives for a record while others take it; ``taken_s``: of the function until it gave this."""
+        self._record, self._reported, self._left_s = record, [], None
+        self._began_s = self._now_s() - taken_s
+        try:
+            yield from self._leaving(parts)
+        finally:
+            self.finish()
 
     def _leaving(self, records: Iterable[Any]) -> Iterator[Any]:
         segment = self._segment

@@ -154,7 +154,7 @@ class Calls:
         with suppress(Exception):
             if self._conditions.are_due:
                 self._conditions.read()
-            self._take_up(self._conditions.of(self._facts.node))
+            self._take_up(self._conditions.in_force.of(self._facts.node))
         self._is_begun = True
         return self._portion
 
@@ -220,7 +220,7 @@ class Calls:
         with suppress(Exception):
             if threading.get_ident() != self._thread:
                 self._is_refused = True
-                self._take_up(self._conditions.of(self._facts.node))
+                self._take_up(self._conditions.in_force.of(self._facts.node))
                 return
             for bound_s, hits in self._bounds:
                 if seconds >= bound_s:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -25,40 +25,46 @@ class Watch:
     problem: str = ""
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class ConditionSet:
+    """The conditions of a job that count at one time, by name. Where they come or go, there is another set."""
+
+    watches: Mapping[str, Watch]
+
+    def of(self, node: WatchableNode) -> list[Watch]:
+        """Those on an operator."""
+        return [watch for watch in self.watches.values() if watch.request.fits(node)]
+
+
 class Conditions:
     """The conditions of a folder, to be read again where `POLL_S` have passed. One a process."""
 
     def __init__(self, folder: str) -> None:
         self.folder = Path(folder)
-        self._watches: dict[str, Watch] = {}
         self._read_at = 0.0
-        self.version = 0
-        """Changes when conditions come or go."""
+        self.in_force = ConditionSet({})
+        """As they were read last."""
 
     @property
     def are_due(self) -> bool:
         """Whether they are to be read again."""
         return time.monotonic() - self._read_at >= POLL_S
 
-    def of(self, node: WatchableNode) -> list[Watch]:
-        """The conditions on an operator, as they were read last."""
-        return [watch for watch in self._watches.values() if watch.request.fits(node)]
-
     def read(self) -> None:
         """Read them."""
         self._read_at = time.monotonic()
+        before = self.in_force.watches
         watches: dict[str, Watch] = {}
         try:
             for path in held_conditions(self.folder):
-                watch = self._watches.get(path.stem) or _watch(path)
+                watch = before.get(path.stem) or _watch(path)
                 if watch is not None:
                     watches[path.stem] = watch
         except OSError:
             # The folder goes with the job, or can't be seen from here.
             watches = {}
-        if watches.keys() != self._watches.keys():
-            self.version += 1
-        self._watches = watches
+        if watches.keys() != before.keys():
+            self.in_force = ConditionSet(watches)
 
 
 def _watch(path: Path) -> Watch | None:

@@ -13,58 +13,79 @@ from lineage_emitter.worker.recorders import made_from
 from lineage_emitter.worker.segment import Numbering, Segment
 from lineage_emitter.worker.stopwatch import Stopwatch
 from lineage_emitter.worker.values import ValueTexts
-from lineage_emitter.worker.watch_conditions import Conditions, Watch, conditions_of
+from lineage_emitter.worker.watch_conditions import Conditions, ConditionSet, Watch, conditions_of
 from lineage_emitter.worker.watch_hits import Hits
 from lineage_store.watch_folder import HITS, WatchableNode
 
+Test = Callable[[Any], Any]
+
 IN_THREAD = "its function takes them in a thread of its own"
+
+
+@dataclass(slots=True)
+class WatchedOperator:
+    """An operator that can be watched.
+
+    Args:
+        folder: by which its job is watched.
+        facts: of the operator.
+        texts: what records look like; None: they are not shown.
+        report: on the driver gets the facts when it gets a function.
+    """
+
+    folder: str
+    facts: WatchableNode
+    texts: ValueTexts | None
+    report: Callable[[WatchableNode], None] | None = None
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return WatchedOperator, (self.folder, self.facts, self.texts)
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """A condition that counts, and where the records go that fulfil it (``must``: that do not)."""
 
-    test: Callable[[Any], Any]
+    test: Test
     must: bool
     hits: Hits
+
+
+@dataclass(slots=True, eq=False)
+class RunWatch:
+    """What one run reports of a watch. ``is_refused``: who watches was told that records can't be timed."""
+
+    watch: Watch
+    hits: Hits
+    tally: Tally | None = None
+    is_refused: bool = False
 
 
 class WatchedRun:
     """Of one operator.
 
     Args:
-        folder: by which the job is watched.
-        facts: of the operator.
-        texts: what records look like; None: they are not shown.
+        operator: what is watched.
         segment: which runs the operator's function.
         split: of its partition.
     """
 
-    def __init__(
-        self,
-        folder: str,
-        facts: WatchableNode,
-        texts: ValueTexts | None,
-        segment: Segment,
-        split: int,
-    ) -> None:
-        self._conditions: Conditions = conditions_of(folder)
-        self._facts = facts
-        self._texts = texts
+    def __init__(self, operator: WatchedOperator, segment: Segment, split: int) -> None:
+        self._conditions: Conditions = conditions_of(operator.folder)
+        self._operator = operator
         self.segment = segment
         self._split = split
         self._name = uuid.uuid4().hex
-        self._version = -1
-        """Of the conditions that were taken up last."""
-        self._hits: dict[str, tuple[Watch, Hits]] = {}
+        self._tested_by: ConditionSet | None = None
+        self._timed_by: ConditionSet | None = None
+        """The conditions that were taken up last."""
+        self._watches: dict[str, RunWatch] = {}
+        """By name: all that counted at some time."""
         self.checks: list[Check] = []
-        self._tallies: dict[str, Tally] = {}
         self.is_begun = self.is_done = False
         """Whether a record may have passed, and whether the function gave its last one."""
         self._untimed = ""
         """Why records can't be timed."""
-        self._refused: set[str] = set()
-        """Watches that were told so."""
         # Records that rules leave out of lineage are watched, too.
         self._taken = self._given = segment.numbering.unlimited or segment.numbering
         self._may_buffer: bool | None = None
@@ -79,77 +100,96 @@ class WatchedRun:
 
     # -- what is watched for -------------------------------------------------------------------
 
-    def poll(self) -> None:
-        """Take up the conditions that count now."""
+    def conditions_in_force(self) -> ConditionSet:
+        """The conditions that count now. A portion of records is begun with one look, whatever operators it passes."""
         if self._conditions.are_due:
             with self.segment.capturing():
                 self._conditions.read()
-        if self._version != self._conditions.version:
-            with self.segment.capturing():
-                self._version = self._conditions.version
-                watches = self._conditions.of(self._facts)
-                self.take_up([(watch, self._hits_of(watch)) for watch in watches])
+        return self._conditions.in_force
+
+    def poll(self) -> None:
+        """Test and time records by the conditions that count now."""
+        in_force = self.conditions_in_force()
+        self.test_by(in_force)
+        self.time_by(in_force)
 
     @property
     def is_watched(self) -> bool:
         """Whether records are tested or timed now."""
         return bool(self.checks) or self.stopwatch.is_needed
 
-    def take_up(self, watches: list[tuple[Watch, Hits]]) -> None:
-        """These count from now on."""
-        self.checks = [
-            Check(watch.test, watch.request.must, hits)
-            for watch, hits in watches
-            if watch.test is not None
-        ]
+    def test_by(self, in_force: ConditionSet) -> None:
+        """What the operator gives from now on is tested by these conditions."""
+        if in_force is self._tested_by:
+            return
+        self._tested_by = in_force
+        with self.segment.capturing():
+            self.checks = [
+                Check(test, run_watch.watch.request.must, run_watch.hits)
+                for run_watch in self._reported(in_force)
+                if (test := run_watch.watch.test) is not None
+            ]
+
+    def time_by(self, in_force: ConditionSet) -> None:
+        """What the operator gets from now on is timed by these conditions."""
+        if in_force is self._timed_by:
+            return
+        self._timed_by = in_force
+        with self.segment.capturing():
+            watches = self._reported(in_force)
+            for run_watch in self._watches.values():
+                if run_watch.tally is not None and run_watch not in watches:
+                    # It may count again, as where the folder could not be read for a while.
+                    run_watch.tally.sees_first = False
+            self.take_up_times(watches)
+
+    def take_up_times(self, watches: list[RunWatch]) -> None:
+        """Time records by these from now on."""
         if self._untimed:
             self._refuse_slow()
+            self.stopwatch.stop()
+            return
         self.stopwatch.set_bounds(
             [
-                (watch.request.slower_than_s, hits)
-                for watch, hits in watches
-                if watch.request.slower_than_s is not None and not self._untimed
+                (bound_s, run_watch.hits)
+                for run_watch in watches
+                if (bound_s := run_watch.watch.request.slower_than_s) is not None
             ],
-            [
-                self._tally_of(watch)
-                for watch, _ in watches
-                if watch.request.latency and not self._untimed
-            ],
+            [self._tally_of(run_watch) for run_watch in watches if run_watch.watch.request.latency],
         )
 
-    def _tally_of(self, watch: Watch) -> Tally:
-        if watch.name not in self._tallies:
-            self._tallies[watch.name] = Tally(self._slow, not self.is_begun)
-        return self._tallies[watch.name]
+    def _tally_of(self, run_watch: RunWatch) -> Tally:
+        if run_watch.tally is None:
+            run_watch.tally = Tally(self._slow, not self.is_begun)
+        return run_watch.tally
 
-    def _hits_of(self, watch: Watch) -> Hits:
-        if watch.name not in self._hits:
+    def _reported(self, in_force: ConditionSet) -> list[RunWatch]:
+        """The watches of the operator that count."""
+        return [self._run_watch(watch) for watch in in_force.of(self._operator.facts)]
+
+    def _run_watch(self, watch: Watch) -> RunWatch:
+        if watch.name not in self._watches:
             path = self._conditions.folder / HITS / watch.name / f"{self._name}.jsonl"
-            facts = {
-                "node": self._facts.node,
-                "label": self._facts.label,
-                "partition": self._split,
-            }
+            operator = self._operator.facts
+            facts = {"node": operator.node, "label": operator.label, "partition": self._split}
             hits = Hits(str(path), facts, watch.request.limit, watch.request.must)
-            self._hits[watch.name] = (watch, hits)
+            self._watches[watch.name] = RunWatch(watch, hits)
             if watch.problem:
                 hits.write({"problem": watch.problem})
-        return self._hits[watch.name][1]
+        return self._watches[watch.name]
 
     def cannot_watch(self, reason: str) -> None:
         """Say so to those who watch now."""
         self.cannot_time(reason)
-        if self._conditions.are_due:
-            self._conditions.read()
-        for watch in self._conditions.of(self._facts):
-            self._hits_of(watch).write({"problem": f"records can't be watched here: {reason}"})
+        for run_watch in self._reported(self.conditions_in_force()):
+            run_watch.hits.write({"problem": f"records can't be watched here: {reason}"})
 
     def cannot_time(self, reason: str) -> None:
         """From now on no record is timed; those who want to know are told."""
         if self._untimed:
             return
         self._untimed = reason
-        self._version = -1
+        self._timed_by = None
         self.stopwatch.stop()
 
     def is_in_own_thread(self) -> bool:
@@ -160,37 +200,51 @@ class WatchedRun:
         return False
 
     def _refuse_slow(self) -> None:
-        for name, (watch, hits) in self._hits.items():
-            if watch.request.is_timed and name not in self._refused:
-                self._refused.add(name)
-                hits.write({"problem": f"records can't be timed here: {self._untimed}"})
+        for run_watch in self._watches.values():
+            if run_watch.watch.request.is_timed and not run_watch.is_refused:
+                run_watch.is_refused = True
+                run_watch.hits.write({"problem": f"records can't be timed here: {self._untimed}"})
 
     # -- records on their way ------------------------------------------------------------------
 
-    def given(self, records: Iterator[Any]) -> Iterator[Any]:
-        """A portion of the records that the operator gives, tested by the conditions that count now."""
-        self.poll()
+    def given(self, records: Iterator[Any], in_force: ConditionSet) -> Iterator[Any]:
+        """A portion of the records that the operator gives, tested by conditions."""
+        self.test_by(in_force)
         self.is_begun = True
         return self.checked(records)
 
     def checked(self, records: Iterator[Any]) -> Iterator[Any]:
         """The records that the operator gives, tested as they pass."""
         for check in self.checks:
-            records = self._checked(records, check)
+            find = self._find_breaking if check.must else self._find_fulfilling
+            records = find(records, check.test, check.hits)
         return records
 
-    def _checked(self, records: Iterator[Any], check: Check) -> Iterator[Any]:
-        """Pass records on, and report those that fulfil a condition, or break one."""
-        test, must, hits = check.test, check.must, check.hits
+    # Each of their steps takes as long as a short function.
+
+    def _find_fulfilling(self, records: Iterator[Any], test: Test, hits: Hits) -> Iterator[Any]:
+        """Pass records on, and report those that fulfil a condition."""
+        for record in records:
+            try:
+                is_passed = not test(record)
+            except Exception as problem:
+                hits.fail(problem)
+                is_passed = True
+            if not is_passed:
+                self._report(hits, record, self._given)
+            yield record
+
+    def _find_breaking(self, records: Iterator[Any], test: Test, hits: Hits) -> Iterator[Any]:
+        """Pass records on, report those that do not fulfil a condition, and count all."""
         count = 0
         try:
             for record in records:
                 count += 1
                 try:
-                    is_reported = (not test(record)) is must
+                    is_reported = not test(record)
                 except Exception as problem:
                     hits.fail(problem)
-                    is_reported = must
+                    is_reported = True
                 if is_reported:
                     self._report(hits, record, self._given)
                 yield record
@@ -210,7 +264,7 @@ class WatchedRun:
             hits.fail(problem)
 
     def _origin(self, record: Any, numbering: Numbering) -> dict[str, Any]:
-        texts = self._texts
+        texts = self._operator.texts
         return {
             "text": None if texts is None else texts(record),
             "made_from": made_from(numbering),
@@ -253,8 +307,7 @@ class WatchedRun:
         self.stopwatch.stop()
         if self._untimed:
             self._refuse_slow()
-        for name, tally in self._tallies.items():
-            if tally.records:
-                self._report_tally(tally, self._hits[name][1])
-        for _, hits in self._hits.values():
-            hits.close()
+        for run_watch in self._watches.values():
+            if run_watch.tally is not None and run_watch.tally.records:
+                self._report_tally(run_watch.tally, run_watch.hits)
+            run_watch.hits.close()

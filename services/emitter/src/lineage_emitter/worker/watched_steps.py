@@ -1,7 +1,8 @@
 """Steps that work record by record, watched: a chain of them is made anew for each portion of records.
 
 Between two portions no record is in the chain. So a step that nobody watches then is the very one that it is without watchpoints, and
-one that is watched gets a form of its own for just that: a record costs what is looked at.
+one that is watched gets a form of its own for just that: a record costs what is looked at. Which conditions count is looked up once for a
+portion and all of its steps.
 """
 
 from __future__ import annotations
@@ -12,72 +13,59 @@ from itertools import chain
 from typing import Any
 
 from lineage_emitter.worker.by_record import ByRecord, FlatMap
-from lineage_emitter.worker.partition_inputs import NumberedRecords, is_collection
+from lineage_emitter.worker.partition_inputs import NumberedRecords
 from lineage_emitter.worker.portions import portions
 from lineage_emitter.worker.segment import Segment
-from lineage_emitter.worker.values import ValueTexts
-from lineage_emitter.worker.watch_conditions import Watch
-from lineage_emitter.worker.watch_hits import Hits
-from lineage_emitter.worker.watched_run import WatchedRun
-from lineage_store.watch_folder import WatchableNode
+from lineage_emitter.worker.watch_conditions import ConditionSet
+from lineage_emitter.worker.watched_run import RunWatch, WatchedOperator, WatchedRun
 
 Records = Iterable[Any]
+Form = Callable[[Iterator[Any], ConditionSet], Iterator[Any]]
+"""What becomes of a portion of records by the conditions that count for it."""
 
 
 class WatchedStep(WatchedRun):
     """What one run of a segment watches of a step."""
 
     def __init__(
-        self,
-        folder: str,
-        facts: WatchableNode,
-        texts: ValueTexts | None,
-        segment: Segment,
-        split: int,
-        step: ByRecord,
+        self, operator: WatchedOperator, segment: Segment, split: int, step: ByRecord
     ) -> None:
-        super().__init__(folder, facts, texts, segment, split)
+        super().__init__(operator, segment, split)
         self._step = self._timed_step = step
         self.made_by_function()
 
-    def take_up(self, watches: list[tuple[Watch, Hits]]) -> None:
-        """These count from now on."""
-        super().take_up(watches)
+    def take_up_times(self, watches: list[RunWatch]) -> None:
+        """Time records by these from now on."""
+        super().take_up_times(watches)
         step, stopwatch = self._step, self.stopwatch
-        is_timed_by_call = stopwatch.is_needed and not isinstance(step, FlatMap)
-        self._timed_step = step.around(stopwatch.timed) if is_timed_by_call else step
+        if stopwatch.is_needed:
+            timed = stopwatch.timed_many if isinstance(step, FlatMap) else stopwatch.timed
+            step = step.around(timed)
+        self._timed_step = step
 
-    def made_of(self, records: Iterator[Any]) -> Iterator[Any]:
-        """What the step makes of a portion of records, timed where that is watched for now."""
+    def made_of(self, records: Iterator[Any], in_force: ConditionSet) -> Iterator[Any]:
+        """What the step makes of a portion of records, timed by conditions."""
         self.is_in_own_thread()
-        self.poll()
+        self.time_by(in_force)
         self.is_begun = True
-        step = self._timed_step
-        if isinstance(step, FlatMap) and self.stopwatch.is_needed:
-            return chain.from_iterable(self._timed_collections(step, records))
-        return step.run(records)
-
-    def _timed_collections(self, step: FlatMap, records: Iterator[Any]) -> Iterator[Iterable[Any]]:
-        """What the function gives for each record: it is at work on what it gives lazily until that is taken."""
-        stopwatch = self.stopwatch
-        try:
-            for collection in stopwatch.outputs(step.collections(stopwatch.inputs(records))):
-                yield collection if is_collection(collection) else stopwatch.parts(collection)
-        finally:
-            stopwatch.finish()
+        return self._timed_step.run(records)
 
 
 class WatchedSteps(NumberedRecords):
-    """Records behind a chain of steps, which is made anew for each portion of ``source``; ``kind``: of the iterator that PySpark has there."""
+    """Records behind a chain of steps, which is made anew for each portion of ``source``.
+
+    ``look``: gives the conditions that count for a portion. ``kind``: of the iterator that PySpark has there.
+    """
 
     def __init__(
         self,
         source: Records,
-        forms: Sequence[Callable[[Iterator[Any]], Iterator[Any]]],
+        forms: Sequence[Form],
         runs: Sequence[WatchedRun],
+        look: Callable[[], ConditionSet],
         kind: type,
     ) -> None:
-        self._portions = _made_of_portions(source, forms, runs)
+        self._portions = _made_of_portions(source, forms, runs, look)
         super().__init__(chain.from_iterable(self._portions), kind)
         self._source = source
         self._forms = forms
@@ -90,15 +78,17 @@ class WatchedSteps(NumberedRecords):
             source, forms, runs = records._source, records._forms, records._runs
         else:
             source, forms, runs = records, (), ()
+        look = run.conditions_in_force
         if isinstance(step, FlatMap):
             # It may make many of one: who watches is looked for between these, too.
-            return cls.given(cls(source, (*forms, run.made_of), runs, step.kind), run, step.kind)
-        return cls(source, (*forms, run.made_of, run.given), (*runs, run), step.kind)
+            many = cls(source, (*forms, run.made_of), runs, look, step.kind)
+            return cls.given(many, run, step.kind)
+        return cls(source, (*forms, run.made_of, run.given), (*runs, run), look, step.kind)
 
     @classmethod
     def given(cls, records: Records, run: WatchedRun, kind: type) -> WatchedSteps:
         """Records that are there, as they are."""
-        return cls(records, (run.given,), (run,), kind)
+        return cls(records, (run.given,), (run,), run.conditions_in_force, kind)
 
     @property
     def is_begun(self) -> bool:
@@ -108,14 +98,16 @@ class WatchedSteps(NumberedRecords):
 
 def _made_of_portions(
     source: Records,
-    forms: Sequence[Callable[[Iterator[Any]], Iterator[Any]]],
+    forms: Sequence[Form],
     runs: Sequence[WatchedRun],
+    look: Callable[[], ConditionSet],
 ) -> Generator[Iterator[Any], None, None]:
     """What each portion becomes. ``runs``: those that have given their last record at the end."""
     for first, others in portions(source):
+        in_force = look()
         made: Iterator[Any] = chain((first,), others)
         for form in forms:
-            made = form(made)
+            made = form(made, in_force)
         yield made
     for run in runs:
         run.is_done = True

@@ -7,7 +7,6 @@ portions of about `POLL_S`, and between two portions the folder is looked at.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from itertools import chain
 from typing import Any
 
@@ -20,10 +19,8 @@ from lineage_emitter.worker.partition_inputs import (
     wrap_like,
 )
 from lineage_emitter.worker.portions import portions
-from lineage_emitter.worker.values import ValueTexts
-from lineage_emitter.worker.watched_run import WatchedRun
+from lineage_emitter.worker.watched_run import WatchedOperator, WatchedRun
 from lineage_emitter.worker.watched_steps import WatchedStep, WatchedSteps
-from lineage_store.watch_folder import WatchableNode
 
 Records = Iterable[Any]
 PartitionFunction = Callable[[int, Records], Records]
@@ -33,45 +30,34 @@ AS_COLLECTION = "its function gets all of them at once"
 OWN_COLLECTION = "its function returned a collection of a type of its own"
 
 
-@dataclass(slots=True)
-class WatchedNode:
-    """An operator that can be watched. On the driver ``report`` gets it when it gets a function."""
-
-    folder: str
-    facts: WatchableNode
-    texts: ValueTexts | None
-    report: Callable[[WatchableNode], None] | None = None
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return WatchedNode, (self.folder, self.facts, self.texts)
-
-    def around(self, function: PartitionFunction, *, takes_records: bool) -> PartitionFunction:
-        """``function``, whose records can be watched. ``takes_records``: it works on records of the chain, which can be timed."""
-        if self.report is not None:
-            self.report(self.facts)
-        return Watchable(function, self, takes_records=takes_records)
+def watchable(
+    function: PartitionFunction, operator: WatchedOperator, *, takes_records: bool
+) -> PartitionFunction:
+    """``function``, whose records can be watched. ``takes_records``: it works on records of the chain, which can be timed."""
+    if operator.report is not None:
+        operator.report(operator.facts)
+    return Watchable(function, operator, takes_records=takes_records)
 
 
 class Watchable:
     """``function``, whose records are tested and timed by the conditions that count while they pass."""
 
     def __init__(
-        self, function: PartitionFunction, node: WatchedNode, *, takes_records: bool
+        self, function: PartitionFunction, operator: WatchedOperator, *, takes_records: bool
     ) -> None:
         self.function = function
-        self.node = node
+        self.operator = operator
         self.takes_records = takes_records
 
     def __call__(self, split: int, iterator: Records) -> Records:
         function = self.function
         if not self.takes_records:
             return self._given(function(split, iterator), split)
-        facts = (self.node.folder, self.node.facts, self.node.texts)
         segment = segments.current_segment()
         if isinstance(function, ByRecord):
-            step = WatchedStep(*facts, segment, split, function)
+            step = WatchedStep(self.operator, segment, split, function)
             return WatchedSteps.behind(iterator, step, function)
-        run = _FunctionRun(*facts, segment, split)
+        run = _FunctionRun(self.operator, segment, split)
         inputs = run.inputs(iterator)
         try:
             records = function(split, inputs)
@@ -85,8 +71,7 @@ class Watchable:
 
     def _given(self, records: Records, split: int) -> Records:
         """Records of a function that takes none of the chain."""
-        node = self.node
-        run = WatchedRun(node.folder, node.facts, node.texts, segments.current_segment(), split)
+        run = WatchedRun(self.operator, segments.current_segment(), split)
         run.cannot_time(NO_SINGLE_RECORDS)
         if is_uncountable(records):
             run.cannot_watch(OWN_COLLECTION)
