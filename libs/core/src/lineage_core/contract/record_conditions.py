@@ -164,6 +164,8 @@ def _compared(left: ast.expr, ops: list[ast.cmpop], others: list[ast.expr]) -> _
             constant = right(None)
             if first is _itself:
                 return _compared_itself(type(ops[0]), compare, constant)
+            if isinstance(left, ast.Subscript) and _value(left.value) is _itself:
+                return _compared_part(first, _constant(left.slice), compare, constant)
             return lambda record: compare(first(record), constant)
         return lambda record: compare(first(record), right(record))
 
@@ -189,6 +191,20 @@ def _compared_itself(
     if op in _MIRRORED and type(constant) in {int, str, bytes}:
         return partial(_MIRRORED[op], constant)
     return lambda record: compare(record, constant)
+
+
+def _compared_part(
+    part_of: _Term, index: Any, compare: Callable[[Any, Any], Any], constant: Any
+) -> _Term:
+    """A comparison of a part of the record, which ``part_of`` gives, in one call where nothing of the record's own type has a say."""
+
+    def holds(record: Any) -> Any:
+        kind = type(record)
+        if kind is tuple or kind is dict or kind is str or kind is list:
+            return compare(record[index], constant)
+        return compare(part_of(record), constant)
+
+    return holds
 
 
 def _is_constant(tree: ast.expr) -> bool:
