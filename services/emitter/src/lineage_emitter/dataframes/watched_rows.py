@@ -67,7 +67,7 @@ NOT_TIMED = "of DataFrames, calls of Python functions are timed, and tasks (--la
 
 
 class WatchedRows:
-    """Of one application. A failure costs watchpoints, never the job or its lineage. Thread-safe.
+    """Of one application. A failure costs watches, never the job or its lineage. Thread-safe.
 
     Args:
         sc: the SparkContext.

@@ -18,7 +18,7 @@ NO_FOLDER = "its executors are on other machines and send to Kafka: there is no 
 
 
 class Watched:
-    """Of one application. A failure costs watchpoints, never the job or its lineage."""
+    """Of one application. A failure costs watches, never the job or its lineage."""
 
     def __init__(self, settings: Settings, app: str, folder: Path, master: str) -> None:
         """``folder``: of the application in the spool."""

@@ -80,7 +80,7 @@ class Detail:
     def observe(
         self, function: PartitionFunction, *, takes_records: bool = False
     ) -> PartitionFunction:
-        """A function whose records have a numbering already, with texts, limit and watchpoints. ``takes_records``: it works on those of the chain."""
+        """A function whose records have a numbering already, with texts, limit and watches. ``takes_records``: it works on those of the chain."""
         shown = Observe(function, self) if self.shows else function
         if self.watched is None:
             return shown
@@ -96,7 +96,7 @@ class Detail:
         return recorder.record(counted, self.texts, self.texts_of)
 
     def wrap_step(self, function: PartitionFunction) -> PartitionFunction:
-        """A function of the middle of a segment, with items, texts, limit and watchpoints."""
+        """A function of the middle of a segment, with items, texts, limit and watches."""
         step = Renumber(function, self.node) if self.items else function
         return self.observe(step, takes_records=True)
 

@@ -1,6 +1,6 @@
 """Steps that work record by record, watched: a chain of them is made anew for each portion of records.
 
-Between two portions no record is in the chain. So a step that nobody watches then is the very one that it is without watchpoints, and
+Between two portions no record is in the chain. So a step that nobody watches then is the very one that it is where the job can't be watched, and
 one that is watched gets a form of its own for just that: a record costs what is looked at. Which conditions count is looked up once for a
 portion and all of its steps.
 """
@@ -103,9 +103,8 @@ def _made_of_portions(
     look: Callable[[], ConditionSet],
 ) -> Generator[Iterator[Any], None, None]:
     """What each portion becomes. ``runs``: those that have given their last record at the end."""
-    for first, others in portions(source):
-        in_force = look()
-        made: Iterator[Any] = chain((first,), others)
+    for portion in portions(source):
+        made, in_force = portion, look()
         for form in forms:
             made = form(made, in_force)
         yield made

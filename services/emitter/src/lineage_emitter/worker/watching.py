@@ -1,4 +1,4 @@
-"""Watchpoints in the workers: records that fulfil a condition, break one, or are slow are reported while the task runs.
+"""Watches in the workers: records that fulfil a condition, break one, or are slow are reported while the task runs.
 
 Who watches puts conditions into a folder (:mod:`lineage_store.watch_folder`), and takes them out again. Records pass in
 portions of about `POLL_S`, and between two portions the folder is looked at.
@@ -115,27 +115,22 @@ class _FunctionRun(WatchedRun):
         if not self.is_in_own_thread():
             yield iter(records)
             return
-        for first, others in portions(records):
+        for portion in portions(records):
             self.poll()
             self.is_begun = True
-            if self.stopwatch.is_needed:
-                yield self.stopwatch.inputs(chain((first,), others))
-            else:
-                yield (first,)
-                yield others
+            yield self.stopwatch.inputs(portion) if self.stopwatch.is_needed else portion
 
     def output_portions(self, records: Records) -> Iterator[Iterable[Any]]:
         """The records that the function gives."""
         self.stopwatch.resume()
         try:
-            for first, others in portions(records):
+            for portion in portions(records):
                 self.poll()
                 if self.is_watched:
-                    yield self.checked(self.stopwatch.outputs(chain((first,), others)))
+                    yield self.checked(self.stopwatch.outputs(portion))
                 else:
                     self.stopwatch.miss_outputs()
-                    yield (first,)
-                    yield others
+                    yield portion
                 self.stopwatch.await_outputs()
             self.is_done = True
         finally:
