@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer()
 ROW_DIGITS_MAX = 18
+RESTARTS_MAX = 20
+"""Times of an audit record at which an erasure was taken up again, the last ones."""
 
 SourceOption = Annotated[
     str,
@@ -353,7 +355,14 @@ def _apply(
             applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
         if tables:
             deleted, elsewhere = deleted_rows(approved, place), on_other_storage(approved)
-        answer({"digest": digest, "tables": [table.table for table in deleted]})
+        tables_of = [table.table for table in deleted]
+        answer(
+            {
+                "digest": digest,
+                "tables": tables_of,
+                "restarted": [*applied.restarted[-RESTARTS_MAX:]],
+            }
+        )
     if row_list is not None:
         _write(row_list, list_of(approved, as_csv=row_list.suffix == ".csv"))
     if as_json:

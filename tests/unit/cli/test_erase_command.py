@@ -204,6 +204,7 @@ def test_commands_are_recorded_before_they_begin_and_before_they_answer(
     ]
     assert records[0]["id"] == records[1]["id"] != records[2]["id"]
     assert records[1]["digest"] == records[5]["digest"] == digest
+    assert records[5]["restarted"] == []
     assert records[2]["question"]["where"] == "value = 'a b'"
     assert {each["caller"]["identity"] for each in records} == {f"uid:{os.getuid()}"}
     assert stat.S_IMODE(next((here / "audit").iterdir()).stat().st_mode) == 0o600

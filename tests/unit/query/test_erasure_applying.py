@@ -8,8 +8,11 @@ import random
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +29,7 @@ from lineage_query.erasure import applying
 from lineage_query.erasure.applying import Applied, applied_lines, apply_plan, read_plan
 from lineage_query.erasure.erased_texts import ERASED
 from lineage_query.erasure.finding import SubjectQuery
-from lineage_query.erasure.journal import Journal, JournalError
+from lineage_query.erasure.journal import Journal, JournalError, Step
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.row_list import list_of, rows_of
@@ -37,6 +40,7 @@ from tests.oracle.erasure_chains import Job, World, world_of_four_rows
 from tests.support.stored_lineage import flows
 
 pytestmark = pytest.mark.unit
+AGO_MAX_S = 300
 
 
 @pytest.fixture
@@ -192,15 +196,17 @@ def test_an_interruption_between_any_two_steps_is_continued(
     for stop_at in range(20):
         written = 0
 
-        def stopping(journal: Journal, entry: Any, stop_at: int = stop_at) -> None:
+        def stopping(journal: Journal, entry: Any, stop_at: int = stop_at) -> Any:
             nonlocal written
+            if entry["event"] == "restarted":
+                return append(journal, entry)
             if written == stop_at % 2:
                 if torn:
                     journal._file.write(b'{"event":"do')
                     journal._file.flush()
                 raise InterruptedError
-            append(journal, entry)
             written += 1
+            return append(journal, entry)
 
         monkeypatch.setattr(Journal, "_append", stopping)
         try:
@@ -256,7 +262,49 @@ def test_a_kill_is_continued(world: World) -> None:
     )  # Begun, and one step; the second was not said to be done.
     result = applied(world, document)
     assert not result.already
-    assert applied(world, document).already
+    assert len(result.restarted) == 1
+    assert abs(datetime.fromisoformat(result.restarted[0]).timestamp() - time.time()) < AGO_MAX_S
+    said = "taken up again 1 times, at "
+    assert any(line.startswith(said) for line in applied_lines(result, document, None))
+    # Who finds nothing to do takes nothing up.
+    lines = journal.read_text()
+    again = applied(world, document)
+    assert (again.already, again.restarted) == (True, result.restarted)
+    assert journal.read_text() == lines
+
+
+def test_a_store_that_was_played_back_is_erased_to_the_end_after_a_kill(world: World) -> None:
+    """Its texts are erased again, and what is behind them in the plan is not yet."""
+    document = plan_of(world).to_json()
+    database = world.folder / "lineage.db"
+    world.store.close()
+    backup = database.read_bytes()
+    with SqliteStore(database) as store:
+        world.store = store
+        applied(world, document)
+    database.write_bytes(backup)
+    index = place_of(world).caches
+    index.mkdir()
+    with SqliteStore(database) as store:
+        world.store = store
+        with pytest.MonkeyPatch.context() as patch:
+            perform = applying._perform
+            patch.setattr(applying, "_perform", partial(_interrupted_at, "caches", perform))
+            with pytest.raises(InterruptedError):
+                applied(world, document)
+        assert not any("r1x" in text for text in texts(world))
+        assert index.exists()
+        result = applied(world, document)
+        assert not result.already
+        assert not index.exists()
+        assert len(result.restarted) == 2
+        assert applied(world, document).already
+
+
+def _interrupted_at(kind: str, perform: Callable[..., Any], step: Step, *arguments: Any) -> Any:
+    if step["kind"] == kind:
+        raise InterruptedError
+    return perform(step, *arguments)
 
 
 def test_one_process_at_a_time_and_damage_is_told(world: World) -> None:

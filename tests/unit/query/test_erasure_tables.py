@@ -18,7 +18,13 @@ from lineage_query.erasure.journal import Journal
 from lineage_query.erasure.keeping import StorePlace
 from lineage_query.erasure.steps import ErasureError
 from lineage_query.erasure.table_rows import TableRows
-from lineage_query.erasure.tables import begin_deletion, delete_from_tables, on_other_storage
+from lineage_query.erasure.tables import (
+    PART,
+    DeletedRows,
+    begin_deletion,
+    delete_from_tables,
+    on_other_storage,
+)
 
 pytestmark = pytest.mark.unit
 
@@ -39,6 +45,14 @@ def row(path: Path, number: int, **changed: Any) -> dict[str, Any]:
 
 def plan(*rows: dict[str, Any], digest: str = "sha256:1") -> dict[str, Any]:
     return {"digest": digest, "rows": list(rows)}
+
+
+def deleted_from(
+    wanted: dict[str, Any], folder: Path, deleters: dict[str, Any] | None = None
+) -> list[DeletedRows]:
+    place = place_below(folder)
+    begin_deletion(wanted, place, lambda _: ())
+    return delete_from_tables(wanted, place, DELETERS if deleters is None else deleters)
 
 
 def contents(root: Path) -> list[dict[str, Any]]:
@@ -80,12 +94,12 @@ def test_just_the_rows_go_and_a_second_run_does_nothing(root: Path, tmp_path: Pa
     for gone in pa.parquet.read_table(chosen[2]).to_pylist():
         expected.remove(gone)
     schema = DeltaTable(root).schema()
-    (done,) = delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS)
+    (done,) = deleted_from(plan(*rows), tmp_path)
     assert (done.table, done.rows, done.already) == (str(root), 6, False)
     assert contents(root) == sorted(expected, key=str)
     assert DeltaTable(root).schema() == schema
     version = DeltaTable(root).version()
-    (again,) = delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS)
+    (again,) = deleted_from(plan(*rows), tmp_path)
     assert (again.rows, again.already, DeltaTable(root).version()) == (6, True, version)
     write_deltalake(root, pa.parquet.read_table(chosen[0]), mode="append")
     assert len(contents(root)) == len(expected) + 4
@@ -101,11 +115,20 @@ def test_a_kill_between_the_commit_and_the_journal_deletes_once(
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "done", killed)
         with pytest.raises(InterruptedError):
-            delete_from_tables(wanted, place_below(tmp_path), DELETERS)
+            deleted_from(wanted, tmp_path)
     after = contents(root)
     assert len(after) == 11
-    delete_from_tables(wanted, place_below(tmp_path), DELETERS)
-    assert contents(root) == after
+    for _ in range(2):
+        deleted_from(wanted, tmp_path)
+        assert contents(root) == after
+        with Journal(place_below(tmp_path).journals, "sha256:1", PART) as journal:
+            assert (journal.is_ended, len(journal.restarted)) == (True, 1)
+
+
+def test_what_was_not_frozen_is_not_deleted(root: Path, tmp_path: Path) -> None:
+    with pytest.raises(ErasureError, match="not frozen"):
+        delete_from_tables(plan(row(files(root)[0], 0)), place_below(tmp_path), DELETERS)
+    assert len(contents(root)) == 12
 
 
 def test_partitions_stay(tmp_path: Path) -> None:
@@ -114,7 +137,7 @@ def test_partitions_stay(tmp_path: Path) -> None:
     write_deltalake(root, part, partition_by=["day", "number"])
     chosen = files(root)
     gone = [pa.parquet.ParquetFile(path).read().to_pylist()[0]["id"] for path in chosen]
-    delete_from_tables(plan(*(row(path, 0) for path in chosen)), place_below(tmp_path), DELETERS)
+    deleted_from(plan(*(row(path, 0) for path in chosen)), tmp_path)
     expected = [entry for entry in part.to_pylist() if entry["id"] not in gone]
     assert contents(root) == sorted(expected, key=str)
 
@@ -131,23 +154,23 @@ def test_what_is_not_known_exactly_is_refused_by_name(root: Path, tmp_path: Path
     for number, (changed, reason) in enumerate(refusals):
         wanted = plan(row(first, 0, **changed), digest=f"sha256:{number + 2}")
         with pytest.raises(ErasureError, match=reason) as refused:
-            delete_from_tables(wanted, place_below(tmp_path), DELETERS)
+            deleted_from(wanted, tmp_path)
         assert str(root) in str(refused.value)
     DeltaTable(root).alter.set_table_properties({"delta.appendOnly": "true"})
     with pytest.raises(ErasureError, match="only be added"):
-        delete_from_tables(plan(row(first, 0)), place_below(tmp_path), DELETERS)
+        deleted_from(plan(row(first, 0)), tmp_path)
     assert (contents(root), DeltaTable(root).version()) == (before, version + 1)
 
 
 def test_features_that_are_not_written_are_refused(root: Path, tmp_path: Path) -> None:
     DeltaTable(root).alter.add_constraint({"positive": "id >= 0"})
     with pytest.raises(ErasureError, match="features of Delta Lake"):
-        delete_from_tables(plan(row(files(root)[0], 0)), place_below(tmp_path), DELETERS)
+        deleted_from(plan(row(files(root)[0], 0)), tmp_path)
 
 
 def test_values_of_several_and_rows_elsewhere_are_left(root: Path, tmp_path: Path) -> None:
     rows = [row(files(root)[0], 0, kind="mixed"), row(tmp_path / "part-0.parquet", 0)]
-    assert delete_from_tables(plan(*rows), place_below(tmp_path), DELETERS) == []
+    assert deleted_from(plan(*rows), tmp_path) == []
     assert len(contents(root)) == 12
 
 
@@ -163,7 +186,7 @@ def test_a_commit_of_somebody_else_ends_it(
     monkeypatch.setattr(delta_tables._Table, "_without", meanwhile)
     listed = set(root.iterdir())
     with pytest.raises(ErasureError, match="nothing was deleted"):
-        delete_from_tables(plan(row(files(root)[1], 0)), place_below(tmp_path), DELETERS)
+        deleted_from(plan(row(files(root)[1], 0)), tmp_path)
     assert len(contents(root)) == 11
     assert len(set(root.iterdir()) - listed) <= 1
 
@@ -196,13 +219,13 @@ def test_rows_of_tables_of_each_format_go_where_they_belong(root: Path, tmp_path
     )
     iceberg = Deleted()
     deleters = DELETERS | {ICEBERG: lambda: iceberg}
-    done = delete_from_tables(plan(*rows), place_below(tmp_path), deleters)
+    done = deleted_from(plan(*rows), tmp_path, deleters)
     assert iceberg.deleted == [TableRows(str(other), {"data/0.parquet": [0, 1]}, ["c.db.other"])]
     assert [(table.table, table.rows) for table in done] == [(str(other), 2), (str(root), 1)]
     assert done[0].left == (f"snapshots of {other}",)
     assert "VACUUM" in done[1].left[0]
     assert len(contents(root)) == 11
-    again = delete_from_tables(plan(*rows), place_below(tmp_path), {})
+    again = deleted_from(plan(*rows), tmp_path, {})
     assert [(table.already, table.left) for table in again] == [
         (True, table.left) for table in done
     ]
@@ -213,4 +236,4 @@ def test_rows_on_other_storage_are_named(tmp_path: Path) -> None:
     rows = [row(tmp_path / "x", 0), row(tmp_path / "x", 0, kind="mixed")]
     rows = [one | {"place": f"{first}#{at}", "path": first} for at, one in enumerate(rows)]
     assert on_other_storage(plan(*rows)) == {"s3://bucket/orders": 1}
-    assert delete_from_tables(plan(*rows), place_below(tmp_path), {}) == []
+    assert deleted_from(plan(*rows), tmp_path, {}) == []

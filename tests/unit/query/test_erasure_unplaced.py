@@ -23,7 +23,7 @@ from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.report import html_of, lines_of
 from lineage_query.erasure.row_list import list_of, rows_of
 from lineage_query.erasure.steps import ErasureError
-from lineage_query.erasure.tables import delete_from_tables, on_other_storage
+from lineage_query.erasure.tables import begin_deletion, on_other_storage
 from lineage_query.erasure.verified import Verified
 from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
@@ -150,7 +150,9 @@ def test_nothing_is_deleted_from_a_table_in_which_a_row_is_somewhere(asked: Aske
     asked.groups = by_values("b r3x")
     (asked.world.folder / "out2" / "_delta_log").mkdir()
     with pytest.raises(ErasureError, match="stands in it is not known"):
-        delete_from_tables(asked.plan("erase").to_json(), place_beside(asked.world.folder), {})
+        begin_deletion(
+            asked.plan("erase").to_json(), place_beside(asked.world.folder), lambda _: ()
+        )
 
 
 def test_such_a_row_is_looked_for_until_all_files_of_its_output_are_gone(asked: Asked) -> None:

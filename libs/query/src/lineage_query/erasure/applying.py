@@ -33,11 +33,12 @@ NAMED_MAX = 20
 
 @dataclass(frozen=True, slots=True)
 class Applied:
-    """What was done. ``already``: nothing, as it was all done before. ``steps``: with their results."""
+    """What was done. ``already``: nothing, as it was all done before. ``restarted``: when it was taken up again. ``steps``: with their results."""
 
     digest: str
     journal: Path
     already: bool
+    restarted: tuple[str, ...]
     steps: tuple[tuple[Step, Mapping[str, Any]], ...]
 
     def to_json(self) -> dict[str, Any]:
@@ -46,6 +47,7 @@ class Applied:
             "plan": self.digest,
             "journal": str(self.journal),
             "already": self.already,
+            "restarted": list(self.restarted),
             "steps": [
                 {key: step[key] for key in step if key != "spaces"} | {"result": dict(result)}
                 for step, result in self.steps
@@ -140,10 +142,12 @@ def apply_plan(
     """
     digest = approved["digest"]
     with Journal(place.journals, digest) as journal:
-        journal.forget(_not_done(journal, store))
-        if journal.is_ended:
-            return Applied(digest, journal.path, already=True, steps=tuple(_done(journal)))
-        if journal.steps is None:
+        again = _not_done(journal, store)
+        if journal.is_ended and not again:
+            return _applied(journal, already=True)
+        if journal.steps is not None:
+            journal.restart(again)
+        else:
             plan = make()
             if plan.digest != digest:
                 raise ErasureError(
@@ -155,12 +159,12 @@ def apply_plan(
             if number not in journal.results:
                 journal.done(number, _perform(step, digest, store, place))
         journal.end()
-        return Applied(digest, journal.path, already=False, steps=tuple(_done(journal)))
+        return _applied(journal, already=False)
 
 
-def _done(journal: Journal) -> Iterator[tuple[Step, Mapping[str, Any]]]:
-    for number, step in enumerate(journal.steps or ()):
-        yield step, journal.results[number]
+def _applied(journal: Journal, *, already: bool) -> Applied:
+    steps = tuple((step, journal.results[at]) for at, step in enumerate(journal.steps or ()))
+    return Applied(journal.digest, journal.path, already, tuple(journal.restarted), steps)
 
 
 def _not_done(journal: Journal, store: GraphStore) -> Collection[int]:
@@ -266,4 +270,6 @@ def applied_lines(
         yield from (f"  {place}" for place in result.get("left", ()))
     yield from (f"  {line}" for line in approved["not_removed"])
     yield ""
+    if applied.restarted:
+        yield f"taken up again {len(applied.restarted):,} times, at {', '.join(applied.restarted[-NAMED_MAX:])}"
     yield f"journal {applied.journal}"

@@ -1,7 +1,7 @@
 """The journal of an erasure: what is to be done is frozen in its first line, and a line says what is done of it.
 
-Each line is on the disk before the next step begins, so an erasure that was killed is continued where it was. A
-line that was cut off by the kill counts for nothing: each step may be done twice.
+Each line is on the disk before the next step begins, and says when it was written, so an erasure that was killed is continued
+where it was. Who continues it says so in a line of its own. A line that was cut off by the kill counts for nothing: each step may be done twice.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import json
 import os
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from datetime import datetime, timezone
 from pathlib import Path
 from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any
@@ -74,6 +75,8 @@ class Journal:
         self.bound: BoundKeys | None = None
         self.form: SourceForm | None = None
         self.results: dict[int, Mapping[str, Any]] = {}
+        self.restarted: list[str] = []
+        """When it was taken up again, each time."""
         self.is_ended = False
         try:
             self._load()
@@ -102,18 +105,17 @@ class Journal:
         self._append({"event": "done", "step": number, "result": dict(result)})
         self.results[number] = result
 
-    def forget(self, numbers: Collection[int]) -> None:
-        """Take steps for such that are not done; what is noted of them then counts."""
-        for number in numbers:
-            del self.results[number]
-        self.is_ended = self.is_ended and not numbers
+    def restart(self, again: Collection[int] = ()) -> None:
+        """Say that what was begun by an earlier run is taken up again. ``again``: steps that count as not done from now on."""
+        self._take(self._append({"event": "restarted", "again": sorted(again)}))
 
     def end(self) -> None:
         """Say that all is done."""
         self._append({"event": "ended"})
         self.is_ended = True
 
-    def _append(self, entry: Mapping[str, Any]) -> None:
+    def _append(self, event: Mapping[str, Any]) -> Mapping[str, Any]:
+        entry = {**event, "at": datetime.now(timezone.utc).isoformat(timespec="seconds")}
         self._file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
         self._file.flush()
         os.fsync(self._file.fileno())
@@ -122,6 +124,7 @@ class Journal:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+        return entry
 
     def _load(self) -> None:
         size = self.path.stat().st_size
@@ -149,6 +152,11 @@ class Journal:
                 self.form = form and SourceForm(**form | {"columns": tuple(form["columns"])})
             case "done":
                 self.results[int(entry["step"])] = entry["result"]
+            case "restarted":
+                self.restarted.append(str(entry["at"]))
+                for number in entry["again"]:
+                    self.results.pop(int(number), None)
+                self.is_ended = False
             case "ended":
                 self.is_ended = True
             case event:

@@ -48,6 +48,8 @@ def begin_deletion(
             journal.begin(
                 [step | {"names": [*names_of(step["table"])]} for step in _steps(approved)]
             )
+        elif not journal.is_ended:
+            journal.restart()
 
 
 def delete_from_tables(
@@ -55,7 +57,7 @@ def delete_from_tables(
     place: StorePlace,
     deleters: Mapping[str, Callable[[], TableDeleter]],
 ) -> list[DeletedRows]:
-    """Delete the rows of a plan that carry the subject's from tables; raises before any is changed.
+    """Delete the rows of a plan that carry the subject's from tables, after `begin_deletion`; raises before any is changed.
 
     Args:
         approved: the plan, as JSON.
@@ -67,9 +69,10 @@ def delete_from_tables(
         JournalError: another process does this.
     """
     digest = approved["digest"]
-    begin_deletion(approved, place, lambda _: ())
     with Journal(place.journals, digest, PART) as journal:
-        steps = list(enumerate(journal.steps or ()))
+        if journal.steps is None:
+            raise ErasureError("which rows are to be deleted from tables was not frozen before")
+        steps = list(enumerate(journal.steps))
         kinds = {step["kind"] for number, step in steps if number not in journal.results}
         by_step = {step: deleters[kind]() for kind, step in _STEP.items() if step in kinds}
         for number, step in steps:
