@@ -124,6 +124,9 @@ def test_what_says_something_of_an_output_is_none_of_its_rows(erasure: Erasure) 
     (out / ".part-0.crc").write_bytes(b"crc\0")
     assert erasure.verify().clean
     (out / "x=1" / "_temporary" / "0").mkdir(parents=True)
+    # Nothing was written there.
+    assert erasure.verify().clean
+    (out / "x=1" / "_temporary" / "0" / "part-0").write_text("c;r4x\n")
     assert any("did not commit" in reason for reason in erasure.verify().unseen)
 
 

@@ -262,8 +262,10 @@ def current_file_state(path: str, *, links: bool = True) -> FileState | None:
     return FileState(int(info["size"]), None if mtime is None else float(mtime), version)
 
 
-def files_below(path: str) -> list[str]:
+def files_below(path: str, *, hidden: bool = False) -> list[str]:
     """The files with rows below a folder (its canonical path), or the file of that path, in order.
+
+    ``hidden``: those instead that Spark's readers leave out.
 
     Raises:
         RowsError: they can't be listed.
@@ -286,7 +288,7 @@ def files_below(path: str) -> list[str]:
     files: list[str] = []
     for file_path in paths:
         current_budget().check()
-        if not is_hidden(file_path.removeprefix(path)):
+        if is_hidden(file_path.removeprefix(path)) is hidden:
             files.append(spellings.of(file_path))
     return sorted(files)
 

@@ -395,8 +395,8 @@ class VisibleReader(RowReader):
         except RowsError:
             return False
 
-    def files_below(self, path: str) -> list[str]:
-        files = self._reader.files_below(self._visible(path)[0])
+    def files_below(self, path: str, *, hidden: bool = False) -> list[str]:
+        files = self._reader.files_below(self._visible(path)[0], hidden=hidden)
         return [file for file in files if self._visible_app.of_file(file).visible]
 
     def index(self, path: str) -> LineIndex:

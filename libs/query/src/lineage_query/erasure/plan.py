@@ -17,6 +17,7 @@ from lineage_query.erasure.keeping import Kept, StorePlace, kept_of
 from lineage_query.erasure.kinds import told_apart
 from lineage_query.erasure.reached import Kind, ReachedRow
 from lineage_query.erasure.reaching import Reaching
+from lineage_query.erasure.unread_files import unread_files
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import canonical
 from lineage_store.port import GraphStore
@@ -34,7 +35,7 @@ NOT_REMOVED = (
     "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
     "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, or that read the source under another name without a checksum, and outputs that were moved or renamed; names of columns and folders that are values of rows "
-    "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
+    "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`), or that no version of a table has (VACUUM, remove_orphan_files); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "
     "programs, recipes of the windows of streams, names and paths in recordings of arrays, data sets of triples, records of Kafka behind those of other applications, and transaction logs of "
@@ -305,7 +306,10 @@ def make_plan(
         passed=reached.passed,
     )
     not_looked_at = () if place is not None else (NOT_LOOKED_AT,)
-    return replace(plan, not_removed=(*NOT_REMOVED, *not_looked_at, *plan.own_remainders()))
+    unread = unread_files(query.source, rows, reader)
+    return replace(
+        plan, not_removed=(*NOT_REMOVED, *not_looked_at, *plan.own_remainders(), *unread)
+    )
 
 
 def condition_of(query: SubjectQuery) -> str:

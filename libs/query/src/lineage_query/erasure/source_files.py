@@ -7,12 +7,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_core.recipe.names import ICEBERG
+from lineage_core.recipe.names import DELTA, ICEBERG
 from lineage_core.tracing.budget import current_budget
+from lineage_query.rows.delta_log import read_commits
 from lineage_query.rows.iceberg_log import check_data_below
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import kind_at, opened_log
-from lineage_store.paths import RowsError, canonical, is_hidden, plain_path, split_scheme
+from lineage_store.paths import RowsError, Spellings, canonical, is_hidden, plain_path, split_scheme
 
 _WITHOUT_ROWS = ("-deletes.parquet", ".puffin")
 """Files of Iceberg that name the places of deleted rows."""
@@ -60,29 +61,74 @@ class PassedOver:
     named: Sequence[str] = ()
 
 
-def passed_over_in(path: str) -> PassedOver:
-    """What is passed over in a folder of this machine (its canonical path)."""
-    files, uncommitted = list[str](), list[str]()
-    if not _is_here(path):
-        return PassedOver()
-    root, links = plain_path(path), dict(_linked_below(path))
-    for folder in (root, *links.values()):
-        for at, folders, names in os.walk(folder):
-            current_budget().check()
-            uncommitted += (f"{at}/{name}" for name in folders if name.startswith(_UNCOMMITTED))
-            folders[:] = [name for name in folders if not name.startswith((*_UNCOMMITTED, *_MARKS))]
-            below = at.removeprefix(folder)
-            files += (
-                canonical(f"{at}/{name}")
-                for name in names
-                if is_hidden(f"{below}/{name}") and not _is_mark(name)
-            )
+def passed_over_in(reader: RowReader, path: str) -> PassedOver:
+    """What is passed over in a folder (its canonical path); of a file of this machine, what lies beside it and was made with it.
+
+    Raises:
+        RowsError: it can't be listed.
+    """
+    links = dict(_linked_below(path)) if _is_here(path) else {}
+    files, uncommitted = list[str](), dict[str, None]()
+    for folder in (path, *links.values()):
+        for file in reader.files_below(folder, hidden=True):
+            parts = file.removeprefix(f"{folder.rstrip('/')}/").split("/")
+            at = next((at for at, part in enumerate(parts) if _is_uncommitted(part)), None)
+            if at is not None:
+                below = "/".join(parts[at + 1 :])
+                uncommitted[plain_path(file.removesuffix(f"/{below}" if below else ""))] = None
+            elif not any(part.startswith(_MARKS) for part in parts) and not _is_sum(parts[-1]):
+                files.append(file)
+    if _is_here(path) and os.path.isfile(plain_path(path)):
+        hidden, folders = _beside(path)
+        files += hidden
+        uncommitted |= dict.fromkeys(folders)
     named = [link for link in links if "=" in link.rpartition("/")[2]]
     return PassedOver(files, sorted(uncommitted), named)
 
 
-def _is_mark(name: str) -> bool:
-    return name.startswith(_MARKS) or (name.startswith(".") and name.endswith(".crc"))
+def files_of_no_version(reader: RowReader, path: str) -> Sequence[str]:
+    """The files below the folder of a table of Delta Lake that no version in its log has added: of writes that failed, say.
+
+    Raises:
+        RowsError: its log does not say which these are.
+    """
+    folder = Path(plain_path(path))
+    if not _is_here(path) or kind_at(folder) != DELTA:
+        return ()
+    spellings, added = Spellings(), set[str]()
+    with opened_log(reader, path) as log:
+        commits = read_commits(log.files, folder)
+        if 0 not in commits:
+            raise RowsError("its log does not reach back to its first version")
+        for version, read in commits.items():
+            current_budget().check()
+            commit = read()
+            if commit is None:
+                raise RowsError(f"the commit of version {version} is too large")
+            added.update(spellings.of(os.path.join(folder, name)) for name in commit.added)
+    return [file for file in reader.files_below(path) if file not in added]
+
+
+def _is_uncommitted(name: str) -> bool:
+    return name.startswith(_UNCOMMITTED)
+
+
+def _is_sum(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".crc")
+
+
+def _beside(path: str) -> tuple[list[str], list[str]]:
+    """Beside a file, hidden ones in whose names its name is (of editors, of copies that did not end), and folders of files that a job did not commit."""
+    folder, _, name = plain_path(path).rpartition("/")
+    hidden, folders = list[str](), list[str]()
+    with os.scandir(folder or "/") as entries:
+        for entry in entries:
+            current_budget().check()
+            if _is_uncommitted(entry.name):
+                folders.append(entry.path)
+            elif is_hidden(entry.name) and name in entry.name and not _is_sum(entry.name):
+                hidden.append(canonical(entry.path))
+    return hidden, folders
 
 
 def _linked_below(path: str) -> Iterator[tuple[str, str]]:

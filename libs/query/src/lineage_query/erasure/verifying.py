@@ -232,17 +232,21 @@ class Verifying:
         for folder in sorted(folders):
             self._look(partial(self._files, folder, files), folder)
         source = canonical(self.query.source)
-        self._look(lambda: files.update(passed_over_in(source).hidden), self.query.source)
+        self._look(partial(self._passed_over, source, files), self.query.source)
         for path in sorted(files):
             self._look(partial(self._read, path, texts.get(path, ())), plain_path(path))
 
     def _files(self, folder: str, files: set[str]) -> None:
-        passed_over = passed_over_in(canonical(folder))
+        self._passed_over(canonical(folder), files)
+        files.update(files_with_rows(self.reader, canonical(folder)))
+
+    def _passed_over(self, path: str, files: set[str]) -> None:
+        passed_over = passed_over_in(self.reader, path)
         for left in passed_over.uncommitted:
             self._unseen(f"{left}: files that a job did not commit are not read: delete the folder")
         for link in passed_over.named:
             self._unseen(f"{link}: rows behind this link lack the value in its name")
-        files.update(files_with_rows(self.reader, canonical(folder)), passed_over.hidden)
+        files.update(passed_over.hidden)
 
     def _planned(self, row: dict[str, Any], texts: dict[str, list[dict[str, Any]]]) -> None:
         """A row of the plan: it is there while its file is as it was written; else its file is read."""

@@ -151,15 +151,15 @@ class RowReader:
         """Whether a text names a folder of this machine."""
         return os.path.isdir(plain_path(path))
 
-    def files_below(self, path: str) -> list[str]:
+    def files_below(self, path: str, *, hidden: bool = False) -> list[str]:
         """The files with rows below a folder, by canonical path, in order; none where there is no such folder.
 
-        Leaves out the names that Spark's readers leave out: those that start with ``_`` (except columns) or ``.``.
+        Leaves out the names that Spark's readers leave out: those that start with ``_`` (except columns) or ``.``; ``hidden``: these instead.
 
         Raises:
             RowsError: it is not known.
         """
-        return files_below(path)
+        return files_below(path, hidden=hidden)
 
     def index(self, path: str) -> LineIndex:
         """The index of the current version of a file.
@@ -475,7 +475,7 @@ class RootedReader(RowReader):
             return False
         return spelled.startswith(self._roots)
 
-    def files_below(self, path: str) -> list[str]:
+    def files_below(self, path: str, *, hidden: bool = False) -> list[str]:
         """As :meth:`RowReader.files_below`.
 
         Raises:
@@ -483,7 +483,7 @@ class RootedReader(RowReader):
             RowsError: it is not known.
         """
         self._check(path)
-        return super().files_below(path)
+        return super().files_below(path, hidden=hidden)
 
     def _check(self, path: str, spelled: str | None = None) -> None:
         if not self._is_below(canonical(path) if spelled is None else spelled):
