@@ -146,6 +146,21 @@ def test_a_row_whose_file_left_its_table_may_be_in_another_one(erasure: Erasure)
     assert erasure.verify().clean
 
 
+def test_an_output_that_was_renamed_in_its_folder_is_not_said_to_be_gone(erasure: Erasure) -> None:
+    """A count of the rows, without a value by which reading finds it."""
+    erasure.apply()
+    erasure.delete_source_row()
+    for path in (erasure.world.folder / "out2").iterdir():
+        path.unlink()
+    (counted,) = (erasure.world.folder / "out3").iterdir()
+    for name in ("part-renamed", ".part-hidden"):
+        counted = counted.rename(counted.with_name(name))
+        assert any(str(counted) in reason for reason in erasure.verify().unseen)
+    counted.with_name("part-other").write_text("a job wrote something else\n")
+    counted.unlink()
+    assert erasure.verify().clean
+
+
 def test_what_is_never_found_is_said() -> None:
     text = " ".join(NOT_REMOVED)
     for named in (

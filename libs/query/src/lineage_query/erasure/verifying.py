@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from lineage_core.contract.message import Begin
@@ -57,6 +58,7 @@ class Verifying:
             StoreUnavailableError: the store does not answer.
         """
         self._result = Verified(self.document["digest"])
+        self._by_size: dict[str, dict[int, list[str]]] = {}
         self._check_query()
         self._values = known_values(self.query)
         self._look(self._source, self.query.source)
@@ -297,7 +299,7 @@ class Verifying:
             self._check_moved(row, path)
 
     def _check_moved(self, row: Mapping[str, Any], path: str) -> None:
-        """See that a row whose file is gone would be found by reading if it was put into another file of its table.
+        """See that a row whose file is gone would be found by reading if it was put into another file of its table, or its file was renamed.
 
         Raises:
             LineageError: it would not.
@@ -309,6 +311,29 @@ class Verifying:
             raise LineageError(
                 "its file is no more in the table: the row may have been put into another one (OPTIMIZE, rewrite_data_files)"
             )
+        folder = canonical(row["path"] or path.rpartition("/")[0])
+        for other in self._like(path, row["app"], folder):
+            raise LineageError(
+                f"its file is gone, and {plain_path(other)} has the size of it, and was written by no job that is known: it may be that file"
+            )
+
+    def _like(self, path: str, app: str, folder: str) -> Iterator[str]:
+        """Files of an output's folder that have the size of one which is gone, and are not as a captured job wrote them."""
+        if folder not in self._by_size:
+            self._by_size[folder] = {}
+            hidden = passed_over_in(self.reader, folder).hidden
+            for other in (*files_with_rows(self.reader, folder), *hidden):
+                current_budget().check()
+                state = self.reader.state(other)
+                if state is not None:
+                    self._by_size[folder].setdefault(state.size, []).append(other)
+        spellings = Spellings()
+        recorded = self.store.recorded_files(FileQuery(path, spellings)).items
+        sizes = {file.version.size for file in recorded if file.wrote and file.app == app}
+        for other in chain.from_iterable(self._by_size[folder].get(size, ()) for size in sizes):
+            known = self.store.recorded_files(FileQuery(other, spellings)).items
+            if not any(file.wrote and self._is_current(other, file) for file in known):
+                yield other
 
     def _read(self, path: str, planned: Sequence[Mapping[str, Any]]) -> None:
         """Read a file for values of the subject: those that identify, and those that rows of the plan showed."""
