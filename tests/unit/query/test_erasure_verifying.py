@@ -359,6 +359,46 @@ def test_values_in_what_is_said_of_streams_are_found(erasure: Erasure) -> None:
         assert len(verified.left) == number
 
 
+@pytest.mark.parametrize(
+    ("messages", "has_state"),
+    [
+        ([{"state": "begun"}], False),
+        ([{"state": "begun", "keeps": "windows"}], True),
+        ([{"state": "begun"}, {"state": "begun", "keeps": "more"}], True),
+        ([{"state": "started"}, {"state": "lost", "reason": "no"}], True),
+        ([{"state": "started"}, {"state": "begun"}, {"state": "over"}], False),
+    ],
+)
+def test_state_of_streams_is_named_and_never_clean(
+    erasure: Erasure, messages: list[dict[str, Any]], has_state: bool
+) -> None:
+    app = erasure.store.application_ids()[0]
+    stream: list[Message] = [Stream(app=app, query="q", run="r", **facts) for facts in messages]
+    erasure.store.write(app, stream)
+    erasure.document = erasure.make().to_json()
+    named = [line for line in erasure.document["not_removed"] if f"q ({app})" in line]
+    assert bool(named) is has_state
+    erasure.erase()
+    said = [reason for reason in erasure.verify().unseen if "keeps state" in reason]
+    assert bool(said) is has_state
+    assert erasure.verify().clean is not has_state
+
+
+def test_subjects_without_a_row_and_values_that_can_not_be_read_are_not_clean(
+    erasure: Erasure,
+) -> None:
+    both = Subjects(("token",), (("r3x",), ("r9x",)))
+    erasure.query = replace(erasure.query, where="", subjects=both)
+    erasure.document = erasure.make().to_json()
+    assert erasure.document["not_found"] == 1
+    erasure.erase()
+    (reason,) = erasure.verify().unseen
+    assert reason.startswith("1 of the subjects had no row")
+    with erasure.source.open("ab") as file:
+        file.write("a;r\u00e9x\n".encode("latin-1"))
+    assert any("not all in UTF-8" in reason for reason in erasure.verify().unseen)
+
+
 def test_a_job_that_read_the_row_since_is_told(erasure: Erasure) -> None:
     erasure.apply()
     erasure.world.run(Job((0,), "copy", 1, "new", 0, lands_again=False), random.Random(0))

@@ -130,7 +130,7 @@ class SubjectRows:
     """The rows that were found.
 
     ``files``: that were searched, by canonical path; ``searched``: how many rows they have. ``incomparable``: as of `RowTest`.
-    ``not_found``: how many keys of ``subjects`` no row has.
+    ``not_found``: how many keys of ``subjects`` no row has. ``unreadable``: how many values that a test compares are not in UTF-8.
     """
 
     rows: tuple[SubjectRow, ...]
@@ -138,6 +138,7 @@ class SubjectRows:
     searched: int
     incomparable: Mapping[str, int] = field(default_factory=dict)
     not_found: int = 0
+    unreadable: int = 0
 
 
 def find_subject(query: SubjectQuery, reader: RowReader) -> SubjectRows:
@@ -210,7 +211,9 @@ def _tested(query: SubjectQuery, files: Sequence[str], reader: RowReader) -> Sub
         by_name = {name.lower(): value for name, value in row.values}
         keys_found.add(tuple(by_name.get(column, "") for column in lower))
     not_found = len(set(query.subjects.keys) - keys_found)
-    return SubjectRows(tuple(rows), tuple(files), searched, dict(incomparable), not_found)
+    return SubjectRows(
+        tuple(rows), tuple(files), searched, dict(incomparable), not_found, test.unreadable
+    )
 
 
 def _refuse_partitions(test: RowTest, root: str, path: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias
 
 from lineage_core.contract.address import OPAQUE_SPACE
@@ -17,6 +18,7 @@ from lineage_query.erasure.keeping import Kept, StorePlace, kept_of
 from lineage_query.erasure.kinds import told_apart
 from lineage_query.erasure.reached import Kind, ReachedRow
 from lineage_query.erasure.reaching import Reaching
+from lineage_query.erasure.stream_states import stream_states
 from lineage_query.erasure.unread_files import unread_files
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import canonical
@@ -306,10 +308,12 @@ def make_plan(
         passed=reached.passed,
     )
     not_looked_at = () if place is not None else (NOT_LOOKED_AT,)
-    unread = unread_files(query.source, rows, reader)
-    return replace(
-        plan, not_removed=(*NOT_REMOVED, *not_looked_at, *plan.own_remainders(), *unread)
+    remainders = chain(
+        plan.own_remainders(),
+        stream_states(store, reached.apps),
+        unread_files(query.source, rows, reader),
     )
+    return replace(plan, not_removed=(*NOT_REMOVED, *not_looked_at, *remainders))
 
 
 def condition_of(query: SubjectQuery) -> str:

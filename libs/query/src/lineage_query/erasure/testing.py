@@ -45,7 +45,8 @@ class RowTest:
     """Tests rows by a condition, and by keys: a row has to fulfil the one and to have one of the others.
 
     ``columns``: whose values a row holds, in this order. ``incomparable``: by column, how many rows had a value that can't
-    be compared with the condition's constant, such as a text with a number, or one that is not in UTF-8: a comparison with it is unknown.
+    be compared with the condition's constant, such as a text with a number, or one that is not in UTF-8: a comparison with it is unknown. ``unreadable``: how many of these values are
+    not in UTF-8.
     """
 
     columns: tuple[str, ...]
@@ -53,6 +54,7 @@ class RowTest:
     key_columns: tuple[str, ...] = ()
     keys: frozenset[tuple[str, ...]] = frozenset()
     incomparable: dict[str, int] = field(default_factory=dict)
+    unreadable: int = 0
     _where: _Test | None = None
     _key_at: tuple[int, ...] = ()
 
@@ -106,6 +108,7 @@ class RowTest:
                     self._count(self.columns[at])
                 return None
             if isinstance(value, str) and UNREADABLE in value:
+                self.unreadable += 1
                 self._count(self.columns[at])
                 return None
             texts.append(str(value))
@@ -143,6 +146,7 @@ class RowTest:
                 return null
             try:
                 if isinstance(value, str) and UNREADABLE in value:
+                    self.unreadable += 1
                     raise _IncomparableError
                 return bool(compare(read(value), wanted))
             except _IncomparableError:

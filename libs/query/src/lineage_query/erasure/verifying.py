@@ -24,6 +24,7 @@ from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.reached import CELLS, check_is_row, path_of_place
 from lineage_query.erasure.source_files import files_with_rows, passed_over_in
 from lineage_query.erasure.steps import ErasureError, identifying_columns
+from lineage_query.erasure.stream_states import queries_with_state
 from lineage_query.erasure.tables import deleted_files, is_of_table
 from lineage_query.erasure.verified import Verified
 from lineage_query.rows.file_status import by_state
@@ -72,9 +73,15 @@ class Verifying:
             self._unseen(
                 "a subject is named by values without letters and digits: these can't be looked for"
             )
+        if self.document["not_found"]:
+            self._unseen(
+                f"{self.document['not_found']:,} of the subjects had no row when the plan was made: what became of their rows is not known"
+            )
         for gap in self.document["gaps"]:
             self._unseen(f"the plan was not complete: {gap['app']}: {gap['reason']}")
         self._look(self._readers, "which applications read the rows")
+        for app in self.document["apps"]:
+            self._look(partial(self._states, app), f"{app}: its streaming queries")
         self._outputs()
         self._own()
         return self._result
@@ -121,7 +128,12 @@ class Verifying:
         if self.query.rows:
             self._unseen(f"{source}: --rows names lines, and others may be there by now")
             return
-        rows = matching_rows(self.query, self.reader).rows
+        found = matching_rows(self.query, self.reader)
+        if found.unreadable:
+            self._unseen(
+                f"{source}: {found.unreadable:,} values that name rows are not all in UTF-8: whether these are the subject's is not known"
+            )
+        rows = found.rows
         if not rows:
             return
         self._values = [dict(row.values) for row in rows]
@@ -150,6 +162,14 @@ class Verifying:
                     )
             for app in recorded.unread:
                 self._unseen(f"whether {app} read {plain_path(path)} is not known")
+
+    def _states(self, app: str) -> None:
+        if app not in self.store.application_ids():
+            return
+        for query in queries_with_state(self.store, app):
+            self._unseen(
+                f"{app}: the streaming query {query} keeps state in its checkpoint: what stands there is not known"
+            )
 
     def _is_current(self, path: str, file: RecordedFile) -> bool:
         return by_state(self.reader.state(path), file.version.size, file.version.mtime) == "same"
