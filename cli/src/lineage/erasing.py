@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -24,6 +24,7 @@ from lineage.options import (
     print_json,
     reported,
 )
+from lineage.plan_options import PlanOptions, with_plan_options
 from lineage.terminal import echo
 
 if TYPE_CHECKING:
@@ -31,86 +32,9 @@ if TYPE_CHECKING:
     from lineage_query.erasure.plan import Plan, Purpose
 
 app = typer.Typer()
-ROW_DIGITS_MAX = 18
 RESTARTS_MAX = 20
 """Times of an audit record at which an erasure was taken up again, the last ones."""
 
-SourceOption = Annotated[
-    str,
-    typer.Option(
-        "--source",
-        metavar="PATH",
-        help="The file, folder or table (by its folder, or the name that a captured program gave it) that the rows are in.",
-        show_default=False,
-    ),
-]
-WhereOption = Annotated[
-    str,
-    typer.Option(
-        "--where",
-        metavar="CONDITION",
-        help='Which rows: columns compared with constants, by AND, OR, NOT, IN, BETWEEN and IS NULL: "id = 42".',
-        show_default=False,
-    ),
-]
-RowsOption = Annotated[
-    str,
-    typer.Option(
-        "--rows",
-        metavar="N,...",
-        help="Which rows: lines of a file from 1, records of Parquet from 0.",
-        show_default=False,
-    ),
-]
-SubjectsOption = Annotated[
-    Path | None,
-    typer.Option(
-        "--subjects",
-        metavar="FILE.csv",
-        help="Which rows: those with the values of a line of this file, whose header names columns of the source.",
-        show_default=False,
-    ),
-]
-ExpectOption = Annotated[
-    int | None,
-    typer.Option(
-        "--expect",
-        min=1,
-        metavar="N",
-        help="Refuse unless just so many rows are found.",
-        show_default=False,
-    ),
-]
-IdentityOption = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--identity",
-        metavar="COLUMN",
-        help="Refuse unless all rows have one value in this column; may be repeated.",
-        show_default=False,
-    ),
-]
-FormatOption = Annotated[
-    str,
-    typer.Option(
-        "--format",
-        metavar="csv|json|text|parquet",
-        help="Of the source (default: by its name).",
-        show_default=False,
-    ),
-]
-ColumnsOption = Annotated[
-    str,
-    typer.Option(
-        "--columns", metavar="A,B,...", help="Columns of CSV without a header.", show_default=False
-    ),
-]
-SeparatorOption = Annotated[
-    str,
-    typer.Option(
-        "--separator", metavar="SIGN", help="Of CSV (default: a comma).", show_default=False
-    ),
-]
 HtmlOption = Annotated[
     Path | None,
     typer.Option(
@@ -175,9 +99,10 @@ ListOption = Annotated[
 
 @app.command("erase")
 @reported
+@with_plan_options
 def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     context: typer.Context,
-    source: SourceOption,
+    options: PlanOptions,
     plan: Annotated[
         bool, typer.Option("--plan", help="Say what is to be erased; nothing is changed.")
     ] = False,
@@ -186,14 +111,6 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
     row_list: ListOption = None,
     delete_from_tables: TablesOption = False,
     verify: VerifyOption = None,
-    where: WhereOption = "",
-    rows: RowsOption = "",
-    subjects: SubjectsOption = None,
-    expect: ExpectOption = None,
-    identity: IdentityOption = None,
-    format_name: FormatOption = "",
-    columns: ColumnsOption = "",
-    separator: SeparatorOption = "",
     html: HtmlOption = None,
     output: OutputOption = None,
     timeout: TimeoutOption = None,
@@ -225,7 +142,7 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
         )
     if not plan and (html or output):
         raise typer.BadParameter("--html and -o belong to --plan")
-    query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
+    query = options.query()
     url = chosen_store(context, store)
     with in_time(timeout):
         if verify is not None:
@@ -238,17 +155,10 @@ def erase(  # noqa: PLR0913, PLR0917 - an argument is an option
 
 @app.command("access")
 @reported
-def access(  # noqa: PLR0913, PLR0917 - an argument is an option
+@with_plan_options
+def access(
     context: typer.Context,
-    source: SourceOption,
-    where: WhereOption = "",
-    rows: RowsOption = "",
-    subjects: SubjectsOption = None,
-    expect: ExpectOption = None,
-    identity: IdentityOption = None,
-    format_name: FormatOption = "",
-    columns: ColumnsOption = "",
-    separator: SeparatorOption = "",
+    options: PlanOptions,
     html: HtmlOption = None,
     output: OutputOption = None,
     timeout: TimeoutOption = None,
@@ -261,37 +171,9 @@ def access(  # noqa: PLR0913, PLR0917 - an argument is an option
 
     Exit code 1: rows may be missing, and the answer says why.
     """
-    query = _query(source, where, rows, subjects, expect, identity, format_name, columns, separator)
+    query = options.query()
     with in_time(timeout):
         _show(_plan(chosen_store(context, store), "access", query), html, output, as_json=as_json)
-
-
-def _query(  # noqa: PLR0913, PLR0917 - an argument is an option
-    source: str,
-    where: str,
-    rows: str,
-    subjects: Path | None,
-    expect: int | None,
-    identity: Sequence[str] | None,
-    format_name: str,
-    columns: str,
-    separator: str,
-) -> SubjectQuery:
-    from lineage_query.erasure.finding import SubjectQuery, Subjects
-    from lineage_query.erasure.source_rows import SourceForm
-
-    numbers = rows.split(",") if rows else []
-    if not all(number.strip().isdecimal() and len(number) <= ROW_DIGITS_MAX for number in numbers):
-        raise typer.BadParameter("--rows takes numbers with commas between them")
-    return SubjectQuery(
-        source,
-        where,
-        tuple(map(int, numbers)),
-        Subjects() if subjects is None else Subjects.read(subjects),
-        SourceForm(format_name, separator, tuple(columns.split(",")) if columns else ()),
-        expect,
-        tuple(identity or ()),
-    )
 
 
 def _plan(url: str, purpose: Purpose, query: SubjectQuery) -> Plan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import stat
+from dataclasses import fields
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,11 @@ import pytest
 from click.testing import Result
 from typer.testing import CliRunner
 
+from lineage.erasing import access, erase
 from lineage.main import app
+from lineage.plan_options import PlanOptions, options_of
+from lineage_query.erasure.finding import SubjectQuery
+from lineage_query.erasure.source_rows import SourceForm
 from lineage_query_api.audit_log import AuditError
 from tests.support.stored_lineage import store_run
 
@@ -32,6 +38,22 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def lineage(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
+
+
+def test_both_commands_take_the_options_of_a_plan_and_hand_on_each() -> None:
+    named = [field.name for field in fields(PlanOptions)]
+    for command in (erase, access):
+        assert [name for name in signature(command).parameters if name in named] == named
+    given = PlanOptions(
+        "s.csv", "a = 1", "2,3", None, 4, ["b"], "csv", "a,b", ";",
+    )  # fmt: skip
+    form = SourceForm("csv", ";", ("a", "b"))
+    assert given.query() == SubjectQuery(
+        "s.csv", "a = 1", (2, 3), form=form, expected=4, identity=("b",)
+    )
+    assert options_of({"source": "s.csv", "rows": "1", "plan": True}) == PlanOptions(
+        "s.csv", rows="1"
+    )
 
 
 @pytest.mark.usefixtures("here")
