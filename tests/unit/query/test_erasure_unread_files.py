@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import fsspec
 import pyarrow as pa
@@ -78,6 +81,27 @@ def test_a_source_that_may_not_be_read_is_not_looked_beside(tmp_path: Path) -> N
     put(tmp_path / "a" / "_temporary" / "part-0")
     with pytest.raises(RowsError):
         passed_over_in(RootedReader([str(tmp_path / "b")]), canonical(str(tmp_path / "a")))
+
+
+def test_a_folder_that_can_not_be_listed_is_not_taken_for_an_empty_one(
+    erasure: Erasure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    erasure.erase()
+    assert erasure.verify().clean
+    for name in ("spool/of-other", "rows/of-other"):
+        put(erasure.world.folder / name / "part-0")
+        listed = str(erasure.world.folder / name.partition("/")[0])
+
+        def refusing(stock: Any, path: Any = ".", listed: str = listed) -> Any:
+            if str(path).startswith(listed):
+                raise PermissionError(errno.EACCES, "refused", str(path))
+            return stock(path)
+
+        with monkeypatch.context() as patch:
+            for call in ("scandir", "listdir"):
+                patch.setattr(os, call, partial(refusing, getattr(os, call)))
+            with pytest.raises(PermissionError):
+                erasure.verify()
 
 
 def test_files_that_no_version_of_a_table_has_are_named(erasure: Erasure) -> None:

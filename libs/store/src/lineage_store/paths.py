@@ -296,16 +296,25 @@ def files_below(path: str, *, hidden: bool = False) -> list[str]:
 def _local_files(path: str) -> list[str]:
     if os.path.isfile(path):
         return [path]
+    return [os.path.join(folder, name) for folder, _, names in walked(path) for name in names]
+
+
+def walked(path: str) -> Iterator[tuple[str, list[str], list[str]]]:
+    """A folder of this machine and those below it, with the names of folders and files in each, as `os.walk`, whose list of folders may be cut.
+
+    Raises:
+        OSError: one can't be listed. Those below that are removed meanwhile are left out.
+        BudgetError: it takes longer than the query may.
+    """
 
     def refuse(error: OSError) -> None:
-        raise error
+        if not isinstance(error, FileNotFoundError) or error.filename == path:
+            raise error
 
-    files: list[str] = []
-    for folder, _, names in os.walk(path, onerror=refuse):
+    for found in os.walk(path, onerror=refuse):
         # The folder may be a large one that a program only claims to have written.
         current_budget().check()
-        files += (os.path.join(folder, name) for name in names)
-    return files
+        yield found
 
 
 def is_hidden(below: str) -> bool:

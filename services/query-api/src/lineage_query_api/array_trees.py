@@ -11,7 +11,7 @@ from typing import IO, cast
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.rows.reader import RowReader
-from lineage_store.paths import RowsError, canonical, split_scheme
+from lineage_store.paths import RowsError, canonical, split_scheme, walked
 
 FILES_MAX = 10_000
 """Files of a folder whose values are read, at most: each is opened for a question."""
@@ -40,9 +40,15 @@ def files_of(path: str) -> TreeFiles:
         raise RowsError(
             f"{path} is reached by a link, or lies in another store: read it where it is"
         )
-    files = []
-    for folder, folders, names in os.walk(path, onerror=_refuse):
-        current_budget().check()
+    try:
+        return TreeFiles(path, sorted(_files_in(path)))
+    except OSError as error:
+        raise RowsError(str(error)) from error
+
+
+def _files_in(path: str) -> list[tuple[str, int]]:
+    files: list[tuple[str, int]] = []
+    for folder, folders, names in walked(path):
         for name in (*folders, *names):
             full = os.path.join(folder, name)
             status = os.lstat(full)
@@ -56,11 +62,7 @@ def files_of(path: str) -> TreeFiles:
             raise RowsError(
                 f"{path} has more than {FILES_MAX:,} files: read it where it is, or write larger chunks"
             )
-    return TreeFiles(path, sorted(files))
-
-
-def _refuse(error: OSError) -> None:
-    raise RowsError(str(error)) from error
+    return files
 
 
 @dataclass

@@ -14,7 +14,7 @@ from lineage_arrays.formats.decoding import Decoded
 from lineage_core.environment.extras import needed
 from lineage_core.tracing.budget import current_budget
 from lineage_store.checksums import sha256_of
-from lineage_store.paths import open_file
+from lineage_store.paths import open_file, walked
 
 FILES_MAX = 1_000_000
 """Files of an array, at most."""
@@ -58,13 +58,8 @@ def tree_files(path: str) -> tuple[TreeFile, ...]:
         ArrayLineageError: it has too many files.
         BudgetError: the question that it is read for takes too long.
     """
-
-    def refuse(error: OSError) -> None:
-        raise error
-
     files: list[TreeFile] = []
-    for folder, folders, names in os.walk(path, onerror=refuse):
-        current_budget().check()
+    for folder, folders, names in walked(path):
         for name in folders:
             if os.path.islink(os.path.join(folder, name)):
                 raise OSError(f"{os.path.join(folder, name)} is a link to a folder, whose files no checksum binds")  # fmt: skip

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -30,7 +30,14 @@ from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_store.errors import UNREAD
 from lineage_store.materialised import whose_rows
-from lineage_store.paths import FileState, canonical, file_time_text, is_hidden, plain_path
+from lineage_store.paths import (
+    FileState,
+    canonical,
+    file_time_text,
+    is_hidden,
+    plain_path,
+    walked,
+)
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 
@@ -303,17 +310,24 @@ def _new_files(source: Source) -> list[File]:
     """Files below a source's folders that it did not have.
 
     Raises:
-        ChangedSourceError: there is too much below them.
+        ChangedSourceError: there is too much below them, or it can't be listed.
     """
     recorded_paths = {str(local_path(file.path)) for file in source.files}
-    files: list[File] = []
+    try:
+        return sorted(_files_without(source, recorded_paths), key=lambda file: Path(file.path))
+    except OSError as error:
+        raise ChangedSourceError(
+            f"files of {source.name} are gone, and what is below its paths can't be listed: {error}"
+        ) from error
+
+
+def _files_without(source: Source, recorded_paths: Collection[str]) -> Iterator[File]:
     looked_at = 0
     for path in dict.fromkeys(source.paths):
         folder = local_path(path)
         if folder is None or not folder.is_dir():
             continue
-        for name, below, names in os.walk(folder):
-            current_budget().check()
+        for name, below, names in walked(str(folder)):
             below[:] = [part for part in below if not is_hidden(part)]
             for file in names:
                 if is_hidden(file):
@@ -326,5 +340,4 @@ def _new_files(source: Source) -> list[File]:
                     )
                 there = Path(name, file)
                 if os.path.isfile(there) and str(there) not in recorded_paths:
-                    files.append(_file_now(File(f"file:{there}", 0, 0)))
-    return sorted(files, key=lambda file: Path(file.path))
+                    yield _file_now(File(f"file:{there}", 0, 0))

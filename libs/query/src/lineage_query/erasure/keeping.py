@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +14,7 @@ from lineage_query.erasure.reached import ReachedRow
 from lineage_query.erasure.topics import OpenTopics, RecordRanges, records_of
 from lineage_store.errors import DamagedError
 from lineage_store.materialised import SUFFIX
+from lineage_store.paths import walked
 from lineage_store.port import GraphStore, ViewingStore
 
 ALL_RECORDS = "records that could not be used, and all topics until their retention"
@@ -175,7 +175,7 @@ def _not_linked(place: StorePlace, ids: Collection[str]) -> Iterator[Kept]:
     linked = {folder_named(place.spool, app) for app in ids}
     try:
         folders = sorted(folder for folder in place.spool.iterdir() if folder not in linked)
-    except OSError:
+    except FileNotFoundError:
         return
     count = sum(map(_file_count, folders))
     if count:
@@ -208,10 +208,14 @@ def _files(app: str, place: StorePlace, rows: int) -> Iterator[Kept]:
 
 
 def files_in(folder: Path) -> Iterator[Path]:
-    """All files below a folder; none if it is not there."""
-    for at, _, names in os.walk(folder):
-        current_budget().check()
-        yield from (Path(at, name) for name in names)
+    """All files below a folder; none if it is not there.
+
+    Raises:
+        OSError: it can't be listed.
+    """
+    if folder.is_dir():
+        for at, _, names in walked(str(folder)):
+            yield from (Path(at, name) for name in names)
 
 
 def _file_count(folder: Path) -> int:

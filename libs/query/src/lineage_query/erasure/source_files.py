@@ -13,7 +13,15 @@ from lineage_query.rows.delta_log import read_commits
 from lineage_query.rows.iceberg_log import check_data_below
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_log import kind_at, opened_log
-from lineage_store.paths import RowsError, Spellings, canonical, is_hidden, plain_path, split_scheme
+from lineage_store.paths import (
+    RowsError,
+    Spellings,
+    canonical,
+    is_hidden,
+    plain_path,
+    split_scheme,
+    walked,
+)
 
 _WITHOUT_ROWS = ("-deletes.parquet", ".puffin")
 """Files of Iceberg that name the places of deleted rows."""
@@ -67,7 +75,8 @@ def passed_over_in(reader: RowReader, path: str) -> PassedOver:
     Raises:
         RowsError: it can't be listed.
     """
-    links = dict(_linked_below(path)) if _is_here(path) else {}
+    is_folder = _is_here(path) and os.path.isdir(plain_path(path))
+    links = dict(_linked_below(path)) if is_folder else {}
     files, uncommitted = list[str](), dict[str, None]()
     for folder in (path, *links.values()):
         for file in reader.files_below(folder, hidden=True):
@@ -145,8 +154,7 @@ def _linked_below(path: str) -> Iterator[tuple[str, str]]:
 
 
 def _links_in(folder: str) -> Iterator[str]:
-    for at, folders, _ in os.walk(folder):
-        current_budget().check()
+    for at, folders, _ in walked(folder):
         yield from (path for name in folders if os.path.islink(path := os.path.join(at, name)))
 
 
