@@ -28,8 +28,9 @@ from lineage_core.contract.message import (
     Splits,
     Stream,
 )
+from lineage_core.recipe.document import ERASED, StreamBatch
 from lineage_core.recipe.document import Recipe as Document
-from lineage_core.recipe.plan import Attribute, Literal, Values
+from lineage_core.recipe.plan import Attribute, Filter, Literal, OpaqueExpression, Values
 from lineage_query.engine import QueryEngine
 from lineage_query.erasure.applying import apply_plan
 from lineage_query.erasure.finding import SubjectQuery, Subjects
@@ -38,6 +39,7 @@ from lineage_query.erasure.known_values import known_values
 from lineage_query.erasure.plan import Plan, make_plan
 from lineage_query.erasure.source_rows import SourceForm
 from lineage_query.erasure.steps import ErasureError
+from lineage_query.erasure.stream_states import queries_with_state
 from lineage_query.erasure.verified import Verified
 from lineage_query.erasure.verifying import Verifying
 from lineage_query.rows.reader import RowReader
@@ -382,6 +384,29 @@ def test_state_of_streams_is_named_and_never_clean(
     said = [reason for reason in erasure.verify().unseen if "keeps state" in reason]
     assert bool(said) is has_state
     assert erasure.verify().clean is not has_state
+
+
+@pytest.mark.parametrize(
+    ("name", "erased", "has_state"),
+    [("state", False, True), ("rand", False, False), ("rand", True, True)],
+)
+def test_a_query_that_leaves_rows_out_by_its_state_keeps_some(
+    erasure: Erasure, name: str, erased: bool, has_state: bool
+) -> None:
+    app = erasure.store.application_ids()[0]
+    column = Attribute(1, "v", "string")
+    rows = Values((column,), ((Literal("r4x", "string"),),))
+    chosen = Filter((column,), 0, OpaqueExpression(name, "not kept", (), "boolean"))
+    recipe = Document("3.5", {}, (), (rows, chosen)).of_batch(StreamBatch("q", "r", 0))
+    text = ERASED if erased else recipe.to_json()
+    erasure.store.write(
+        app,
+        [
+            Stream(app=app, query="q", run="r", state="begun"),
+            Recipe(app=app, node="77", recipe=text),
+        ],
+    )
+    assert queries_with_state(erasure.store, app) == ["q"] * has_state
 
 
 def test_subjects_without_a_row_and_values_that_can_not_be_read_are_not_clean(

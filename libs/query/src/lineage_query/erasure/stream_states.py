@@ -4,23 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from lineage_core.contract.message import Recipe as RecipeMessage
 from lineage_core.contract.message import Stream
+from lineage_core.errors import ContractError
+from lineage_core.recipe.document import ERASED, Recipe
+from lineage_core.recipe.plan import OpaqueExpression, expressions_of, subexpressions_of
 from lineage_store.port import GraphStore
 
 NAMED_MAX = 20
+STATE = "state"
+"""What recipes of batches call a condition on what a query holds from batch to batch, as a deduplication does."""
 
 
 def queries_with_state(store: GraphStore, app: str) -> list[str]:
-    """The streaming queries of an application whose rows are made of more than those of a batch, or of which that is not known."""
-    keeps: dict[str, bool] = {}
-    begun: set[str] = set()
+    """The streaming queries of an application that keep rows' values from batch to batch, or of which that is not known."""
+    queries: dict[str, None] = {}
+    begun, with_state = set[str](), set[str]()
     for message in store.messages(app, "stream"):
         if isinstance(message, Stream):
-            is_begun = message.state == "begun"
-            begun.update({message.query} if is_begun else ())
-            has_state = is_begun and message.keeps != "nothing"
-            keeps[message.query] = keeps.get(message.query, False) or has_state
-    return [query for query, has_state in keeps.items() if has_state or query not in begun]
+            queries[message.query] = None
+            if message.state == "begun":
+                begun.add(message.query)
+                with_state.update({message.query} if message.keeps != "nothing" else ())
+    if begun - with_state:
+        for message in store.messages(app, "recipe"):
+            if isinstance(message, RecipeMessage):
+                with_state.update(_query_with_state(message.recipe, queries))
+    return [query for query in queries if query in with_state or query not in begun]
+
+
+def _query_with_state(text: str, queries: Iterable[str]) -> Iterable[str]:
+    """The query of a recipe if its batches are chosen by a state; all of its application, where that can't be read any more."""
+    try:
+        recipe = None if text == ERASED else Recipe.from_json(text)
+    except ContractError:
+        recipe = None
+    if recipe is None:
+        return queries
+    chosen = any(
+        isinstance(part, OpaqueExpression) and part.name == STATE
+        for node in recipe.plan
+        for expression in expressions_of(node)
+        for part in subexpressions_of(expression)
+    )
+    return (recipe.batch.query,) if chosen and recipe.batch is not None else ()
 
 
 def stream_states(store: GraphStore, apps: Iterable[str]) -> Iterator[str]:
