@@ -161,11 +161,21 @@ def test_an_output_that_was_renamed_in_its_folder_is_not_said_to_be_gone(erasure
     assert erasure.verify().clean
 
 
+def test_a_source_that_was_renamed_in_its_folder_is_not_said_to_be_gone(erasure: Erasure) -> None:
+    erasure.apply()
+    erasure.delete_outputs()
+    renamed = erasure.source.rename(erasure.source.with_name("old.txt"))
+    assert [str(renamed) in reason for reason in erasure.verify().unseen] == [True]
+    renamed.write_text("it was erased there\n")
+    assert erasure.verify().clean
+
+
 def test_what_is_never_found_is_said() -> None:
     text = " ".join(NOT_REMOVED)
     for named in (
         "moved or renamed",
         "checkpoints",
+        "cached",
         "lineage replay --to",
         "lineage access",
         "background sessions",

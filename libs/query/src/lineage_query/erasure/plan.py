@@ -34,9 +34,9 @@ OUTPUTS_NAMED = 20
 NOT_REMOVED = (
     "What a program passed on by accumulators, broadcast variables, values in closures, the driver's memory or files that "
     "its functions opened by themselves: lineage sees none of it.",
-    "Logs of jobs and of Spark, its event logs, shuffle files, checkpoints, backups and snapshots of file systems.",
+    "Logs of jobs and of Spark, its event logs, shuffle files, what it has cached, checkpoints, backups and snapshots of file systems.",
     "Models and other results that a program computed from the rows and kept outside of what it wrote.",
-    "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, or that read the source under another name without a checksum, and outputs that were moved or renamed; names of columns and folders that are values of rows "
+    "Copies that no captured program made, outputs of programs whose lineage was deleted or is in another store, or that read the source under another name without a checksum, and sources and outputs that were moved or renamed; names of columns and folders that are values of rows "
     "(`pivot`, `partitionBy`); files of attempts that a job did not commit (`_temporary`), or that no version of a table has (VACUUM, remove_orphan_files); rows that no captured program put into other files of a table (OPTIMIZE, rewrite_data_files); older versions of tables, and least and greatest values of columns in their logs: erase "
     "them by the means of the table (VACUUM, expire_snapshots).",
     "Of what lineage keeps: positions, counts and checksums, code of Python functions in signed recipes, texts of errors, arguments of "

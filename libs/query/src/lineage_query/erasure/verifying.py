@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from typing import Any
 
 from lineage_core.contract.message import Begin
@@ -22,18 +21,18 @@ from lineage_query.erasure.own_remains import OwnRemains
 from lineage_query.erasure.own_texts import SubjectTexts
 from lineage_query.erasure.plan import Plan, condition_of
 from lineage_query.erasure.reached import CELLS, check_is_row, path_of_place
+from lineage_query.erasure.renamed_files import RenamedFiles, is_current
 from lineage_query.erasure.source_files import files_with_rows, passed_over_in
 from lineage_query.erasure.steps import ErasureError, identifying_columns
 from lineage_query.erasure.stream_states import queries_with_state
 from lineage_query.erasure.tables import deleted_files, is_of_table
 from lineage_query.erasure.verified import Verified
-from lineage_query.rows.file_status import by_state
 from lineage_query.rows.reader import RowReader
 from lineage_query.verdicts import verdict_of
 from lineage_store.errors import StoreUnavailableError
 from lineage_store.paths import Spellings, canonical, is_at_or_below, plain_path
 from lineage_store.port import GraphStore
-from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, RecordedFile, file_versions
+from lineage_store.recorded_files import FILE_MESSAGES, FileQuery, file_versions
 
 SOURCE_KINDS = ("source", "frame-source")
 
@@ -59,7 +58,7 @@ class Verifying:
             StoreUnavailableError: the store does not answer.
         """
         self._result = Verified(self.document["digest"])
-        self._by_size: dict[str, dict[int, list[str]]] = {}
+        self._renamed = RenamedFiles(self.store, self.reader)
         self._check_query()
         self._values = known_values(self.query)
         self._look(self._source, self.query.source)
@@ -124,6 +123,10 @@ class Verifying:
         source = self.query.source
         path = canonical(source)
         if not self.reader.is_folder(source) and not self.reader.files_below(path):
+            for other in self._renamed.of_source(path):
+                self._unseen(
+                    f"{source}: it is gone, and {plain_path(other)} has the size of it, and was written by no job that is known: it may be that file"
+                )
             return
         if self.query.rows:
             self._unseen(f"{source}: --rows names lines, and others may be there by now")
@@ -156,7 +159,11 @@ class Verifying:
             recorded = self.store.recorded_files(FileQuery(path, spellings))
             for file in recorded.items:
                 # What is there now is looked at itself.
-                if not file.wrote and file.app not in known and not self._is_current(path, file):
+                if (
+                    not file.wrote
+                    and file.app not in known
+                    and not is_current(self.reader, path, file)
+                ):
                     self._unseen(
                         f"{file.app} read {plain_path(path)} in another version, and is not in the plan"
                     )
@@ -171,16 +178,13 @@ class Verifying:
                 f"{app}: the streaming query {query} keeps state in its checkpoint: what stands there is not known"
             )
 
-    def _is_current(self, path: str, file: RecordedFile) -> bool:
-        return by_state(self.reader.state(path), file.version.size, file.version.mtime) == "same"
-
     def _is_made_anew(self, path: str, app: str) -> bool:
         """Whether a later job wrote the file as it is now, of what is looked at, too, or of what ``app`` had made the row of."""
         recorded = self.store.recorded_files(FileQuery(path, Spellings()))
         return any(
             file.wrote
             and file.app not in self.document["apps"]
-            and self._is_current(path, file)
+            and is_current(self.reader, path, file)
             and verdict_of(self.store, file.app).complete
             and self._read_the_same(file.app, app)
             for file in recorded.items
@@ -332,28 +336,10 @@ class Verifying:
                 "its file is no more in the table: the row may have been put into another one (OPTIMIZE, rewrite_data_files)"
             )
         folder = canonical(row["path"] or path.rpartition("/")[0])
-        for other in self._like(path, row["app"], folder):
+        for other in self._renamed.of_output(path, row["app"], folder):
             raise LineageError(
                 f"its file is gone, and {plain_path(other)} has the size of it, and was written by no job that is known: it may be that file"
             )
-
-    def _like(self, path: str, app: str, folder: str) -> Iterator[str]:
-        """Files of an output's folder that have the size of one which is gone, and are not as a captured job wrote them."""
-        if folder not in self._by_size:
-            self._by_size[folder] = {}
-            hidden = passed_over_in(self.reader, folder).hidden
-            for other in (*files_with_rows(self.reader, folder), *hidden):
-                current_budget().check()
-                state = self.reader.state(other)
-                if state is not None:
-                    self._by_size[folder].setdefault(state.size, []).append(other)
-        spellings = Spellings()
-        recorded = self.store.recorded_files(FileQuery(path, spellings)).items
-        sizes = {file.version.size for file in recorded if file.wrote and file.app == app}
-        for other in chain.from_iterable(self._by_size[folder].get(size, ()) for size in sizes):
-            known = self.store.recorded_files(FileQuery(other, spellings)).items
-            if not any(file.wrote and self._is_current(other, file) for file in known):
-                yield other
 
     def _read(self, path: str, planned: Sequence[Mapping[str, Any]]) -> None:
         """Read a file for values of the subject: those that identify, and those that rows of the plan showed."""
