@@ -24,18 +24,34 @@ def u64(*values: int) -> np.ndarray:
 
 
 def packed(name: str) -> bytes:
+    """The content in two streams, one behind the other."""
+    half = len(CONTENT) // 2
+    return b"".join(compressed(name, part) for part in (CONTENT[:half], CONTENT[half:]))
+
+
+def compressed(name: str, content: bytes) -> bytes:
     match name.rpartition(".")[2]:
         case "gz":
-            half = len(CONTENT) // 2
-            return gzip.compress(CONTENT[:half]) + gzip.compress(CONTENT[half:])
+            return gzip.compress(content)
         case "bz2":
-            return bz2.compress(CONTENT)
+            return bz2.compress(content)
         case "deflate":
-            return zlib.compress(CONTENT)
+            return zlib.compress(content)
         case "zst":
-            return bytes(pa.compress(CONTENT, "zstd", asbytes=True))
+            return bytes(pa.compress(content, "zstd", asbytes=True))
         case _:
-            return CONTENT
+            return content
+
+
+@pytest.mark.parametrize("name", ["a.gz", "a.bz2", "a.deflate", "a.zst"])
+@pytest.mark.parametrize("missing", [1, 9, 2_000])
+def test_a_compressed_file_that_was_cut_off_is_no_shorter_one(
+    tmp_path: Path, name: str, missing: int
+) -> None:
+    path = tmp_path / name
+    path.write_bytes(packed(name)[:-missing])
+    with pytest.raises(RowsError, match=name):
+        RowReader().rows(str(path), u64(60_000))
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.gz", "a.bz2", "a.deflate", "a.zst"])

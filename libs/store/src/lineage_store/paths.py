@@ -489,21 +489,27 @@ def _decompressed(path: str, raw: IO[bytes]) -> IO[bytes]:
 
 
 class _Inflated:
-    """Hadoop's ``.deflate``: a bare zlib stream."""
+    """Hadoop's ``.deflate``: bare zlib streams, one behind the other."""
 
     def __init__(self, raw: IO[bytes]) -> None:
         self._raw = raw
         self._inflate = zlib.decompressobj()
+        self._is_within = False
         self._packed = self._ready = b""
 
     def read(self, length: int) -> bytes:
         while (missing_bytes := length - len(self._ready)) > 0:
             packed = self._packed or self._raw.read(READ_BYTES // 16)
+            if not packed and self._is_within:
+                raise EOFError("the file ends within its compressed data")
             if not packed:
                 break
+            if not self._is_within:
+                self._inflate = zlib.decompressobj()
             # No more than is wanted: a byte of it may stand for a thousand.
             self._ready += self._inflate.decompress(packed, missing_bytes)
-            self._packed = self._inflate.unconsumed_tail
+            self._packed = self._inflate.unused_data or self._inflate.unconsumed_tail
+            self._is_within = not self._inflate.eof
         out, self._ready = self._ready[:length], self._ready[length:]
         return out
 
