@@ -171,10 +171,7 @@ def test_a_query_that_names_rows_in_two_ways_is_sent_to_no_server() -> None:
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
-        (
-            ("--plan", "--source", "in.txt", "--where", "value IN ('a b', 'c a')"),
-            "perhaps of several subjects",
-        ),
+        (("--plan", "--source", "in.txt", "--where", "value > ''"), "perhaps of several subjects"),
         (
             ("--plan", "--source", "in.txt", "--where", "rand() > 1"),
             "is not taken here in a condition",

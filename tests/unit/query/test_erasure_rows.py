@@ -233,15 +233,6 @@ def test_several_rows_are_taken_where_it_is_said(customers: Path) -> None:
         # A record that goes on in the next line, and a quote that is escaped.
         ("a.csv", 'id,name\n1,"Ann\nLee"\n', "id = 1"),
         ("a.csv", 'id,name\n1,"Ann \\"A\\" Lee"\n', "id = 1"),
-        # A row ends there for Spark, and no line for grep.
-        ("a.csv", "id,name\n1,Ann\r2,Bob\n", "id = 2"),
-        ("a.csv", "id,name\n1,Ann\r2,Bob\n", "id = 1"),
-        ("a.csv", "id,name\r1,Ann\r2,Bob\r", "id = 2"),
-        ("a.json", '{"id":\r1}\n', "id = 1"),
-        ("a", "x\ry\nz\n", "value = 'y'"),
-        ("a", "x\ry\r\nz\r\n", "value = 'x'"),
-        ("a", "x\ry\nx\n", "value <> 'z'"),
-        ("a.csv", f'id,name\n1,"{"x" * 200_000}"\n', "id = 1"),
         ("a.csv", "id,ID\n1,2\n", "id = 1"),
         ("a.csv", "1,Ann\n2,Bob\n", "id = 1"),
         ("a.json", '{"id": 1}\nnot json\n', "id = 1"),
@@ -260,14 +251,6 @@ def test_what_may_be_read_in_two_ways_is_refused(
     path.write_text(text)
     with pytest.raises(ConditionError):
         find_subject(SubjectQuery(str(path), where=where), RowReader())
-
-
-@pytest.mark.parametrize("ends", ["\n", "\r\n"])
-def test_a_carriage_return_in_a_line_of_others_is_no_doubt(tmp_path: Path, ends: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_bytes(ends.join(["id,name", "0,Ann\r2,Bob", "1,Lee", "3,Zoe\r"]).encode())
-    query = SubjectQuery(str(path), where="id = 1")
-    assert places(query) == ["a.csv:3"]
 
 
 def test_all_files_of_a_folder_are_searched(tmp_path: Path) -> None:

@@ -75,7 +75,8 @@ def passed_over_in(reader: RowReader, path: str) -> PassedOver:
     Raises:
         RowsError: it can't be listed.
     """
-    links = dict(_linked_below(path)) if _is_here(path) else {}
+    is_folder = _is_here(path) and os.path.isdir(plain_path(path))
+    links = dict(_linked_below(path)) if is_folder else {}
     files, uncommitted = list[str](), dict[str, None]()
     for folder in (path, *links.values()):
         for file in reader.files_below(folder, hidden=True):
@@ -142,7 +143,7 @@ def _beside(path: str) -> tuple[list[str], list[str]]:
 def _linked_below(path: str) -> Iterator[tuple[str, str]]:
     """Links to folders below a folder, and below those that they lead to, with these by canonical path; each once."""
     seen = {canonical(path)}
-    waiting = [plain_path(path)] if os.path.isdir(plain_path(path)) else []
+    waiting = [plain_path(path)]
     while waiting:
         for link in _links_in(waiting.pop()):
             folder = canonical(link)
