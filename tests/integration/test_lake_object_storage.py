@@ -205,6 +205,27 @@ def test_an_older_copy_that_is_put_in_its_place_is_read_as_it_is(
             assert set(fresh.application_ids()) == {*wanted, "two"}
 
 
+def test_an_older_copy_is_noticed_where_a_file_is_missing(
+    address: LakeAddress, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has as many versions as there were, and it was looked for another copy just before."""
+    monkeypatch.setattr("lineage_store.lake.table.SAME_S", 3_600.0)
+    with LakeStore(address) as writing:
+        write_application(writing, "one", 0)
+        kept = {file.path for file in listed(writing)}
+        write_application(writing, "one", 1)
+        with LakeStore(address, create=False) as lake:
+            assert len(lake.table.snapshot().files) == 1
+            for file in listed(writing):
+                if file.path not in kept:
+                    writing.table.files.delete_file(file.path)
+            with LakeStore(address, create=False) as other:
+                write_application(other, "another", 0)
+                expected = other.messages("one")
+            assert lake.messages("one") == expected
+            assert lake.application_ids() == ["one", "another"]
+
+
 def listed(lake: LakeStore) -> list[fs.FileInfo]:
     """All objects of a lake."""
     found = lake.table.files.get_file_info(fs.FileSelector("", recursive=True))

@@ -183,6 +183,37 @@ def test_a_server_notices_that_triples_were_removed_or_put_in_place_of_others(
         assert trace(store, "set", "b", is_back=True).items == ["d", "e"]
 
 
+def test_an_older_copy_in_place_of_triples_is_noticed_where_a_file_is_missing(
+    storage: ObjectStorage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has as many versions as there were, and it was looked for another copy just before."""
+    monkeypatch.setattr("lineage_store.lake.table.SAME_S", 3_600.0)
+    url = f"lake:s3://{BUCKET}/older/lake"
+    store = filled(url, tmp_path)
+    expected = trace(store, "set", TRACED, is_back=True)
+
+    def objects() -> dict[str, bytes]:
+        found = store.table.files.get_file_info(fs.FileSelector("", recursive=True))
+        paths = [info.path for info in found if info.is_file]
+        return {
+            path: store.table.files.open_input_file(path).read_buffer().to_pybytes()
+            for path in paths
+        }
+
+    copy = objects()
+    store.index("set", is_whole=True)
+    reader = TripleStore(url)
+    versions = reader.table.snapshot().version
+    for path in objects().keys() - copy:
+        store.table.files.delete_file(path)
+    for path, data in copy.items():
+        put(store, path, data)
+    other = TripleStore(url)
+    other.add("other", [tmp_path / "tree.parquet"])
+    assert other.table.snapshot(newest=True).version == versions
+    assert same(trace(reader, "set", TRACED, is_back=True), expected)
+
+
 def test_storage_that_refuses_for_a_while_changes_no_answer(
     storage: ObjectStorage, url: str, near: TripleStore
 ) -> None:

@@ -7,19 +7,25 @@ from typing import Any
 
 import pytest
 
+from lineage_core.contract.verdict import Verdict
 from lineage_core.errors import LineageError
 from lineage_core.tracing.trace_result import Direction
+from lineage_query import snapshot
 from lineage_query.engine import QueryEngine
 from lineage_query.rows.reader import RowReader
 from lineage_query.trace_query import TraceQuery
 from lineage_query.verdicts import verdict_of
+from lineage_store.copying import copy_application
+from lineage_store.errors import StoreError
+from lineage_store.port import GraphStore
 from lineage_store.sqlite.store import SqliteStore
+from lineage_store.url import open_store
 from tests.support.stored_lineage import StoredRun, store_run
 
 pytestmark = pytest.mark.unit
 
 
-def back(store: SqliteStore, run: StoredRun) -> Any:
+def back(store: GraphStore, run: StoredRun) -> Any:
     query = TraceQuery(Direction.BACKWARD, (f"{run.sink}:1",), app=run.app)
     return QueryEngine(store, RowReader()).ask(query).to_json()
 
@@ -59,3 +65,31 @@ def test_an_application_that_is_deleted_meanwhile_is_refused(tmp_path: Path) -> 
                 refused += 1
             assert store.application_ids() == []
     assert refused > 3
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "lake"])
+def test_a_verdict_of_what_was_deleted_is_said_of_nothing_that_is_stored_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
+) -> None:
+    """A part of it alone is there, as while it is archived, and the verdict was that of the whole."""
+    run = store_run(f"sqlite:///{tmp_path}/whole.db", tmp_path)
+    url = f"lake:{tmp_path}/lake" if kind == "lake" else f"sqlite:///{tmp_path}/lineage.db"
+    with SqliteStore(tmp_path / "whole.db") as whole, open_store(url, create=True) as store:
+        copy_application(whole, store, run.app)
+        expected = back(store, run)
+        verdicts = []
+
+        def verdict(of: GraphStore, app: str) -> Verdict:
+            verdicts.append(verdict_of(of, app))
+            store.delete(app)
+            store.write(app, whole.messages(app))
+            return verdicts[-1]
+
+        monkeypatch.setattr(snapshot, "verdict_of", verdict)
+        with pytest.raises(StoreError, match="while it was read"):
+            back(store, run)
+        assert verdicts[0].complete
+        monkeypatch.undo()
+        store.delete(run.app)
+        copy_application(whole, store, run.app)
+        assert back(store, run) == expected

@@ -8,13 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lineage_core.contract.message import Begin
-from lineage_store.errors import StoreUnavailableError
+from lineage_core.contract.message import Begin, Heartbeat
+from lineage_store.errors import DeletedError, StoreUnavailableError
 from lineage_store.lake.address import LakeAddress
 from lineage_store.lake.compacting import compact
+from lineage_store.lake.graph import LakeGraph
 from lineage_store.lake.store import LakeStore
 from lineage_store.lake.table import ReplacedError
 from lineage_store.lake.transaction import LakeTransaction
+from tests.support.lake_writer import write_application
 
 pytestmark = pytest.mark.unit
 
@@ -149,3 +151,83 @@ def test_an_older_copy_that_is_put_into_the_folder_is_read_as_it_is(
     with opened(folder) as fresh:
         assert set(fresh.application_ids()) == {*wanted, "three"} == set(lake.application_ids())
         assert offset(fresh) == 3
+
+
+def put_back(copy: Path, folder: Path) -> None:
+    """A copy takes the place of a folder."""
+    shutil.rmtree(folder)
+    shutil.copytree(copy, folder)
+
+
+def test_another_copy_is_read_anew_where_the_first_reading_of_it_failed(
+    lake: LakeStore, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It has as many versions as there were: nothing else tells that the files are others."""
+    write(lake, "one")
+    shutil.copytree(folder, tmp_path / "copy")
+    write(lake, "lost")
+    with LakeStore(LakeAddress(str(tmp_path / "copy"))) as other:
+        write(other, "new")
+    assert lake.application_ids() == ["one", "lost"]
+    put_back(tmp_path / "copy", folder)
+
+    def failing(_: object) -> None:
+        monkeypatch.undo()
+        raise FileNotFoundError("a checkpoint")
+
+    monkeypatch.setattr("lineage_store.lake.table.live_files", failing)
+    with pytest.raises(StoreUnavailableError, match="can't read the lake"):
+        lake.application_ids()
+    assert lake.application_ids() == ["one", "new"]
+
+
+READINGS: dict[str, Callable[[LakeGraph], object]] = {
+    "nodes": lambda graph: graph.nodes(),
+    "messages": lambda graph: graph.messages(),
+    "blocks": lambda graph: list(graph.blocks()),
+    "into": lambda graph: graph.blocks_into("4@0", 0, 9),
+    "load": lambda graph: graph.load([ref.block_id for ref in graph.blocks()]),
+    "counts": lambda graph: graph.counts(),
+}
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_what_was_deleted_and_stored_again_is_not_read_with_what_was_there(
+    lake: LakeStore, folder: Path, reading: str
+) -> None:
+    write_application(lake, "one", 0)
+    graph, read = lake.graph("one"), READINGS[reading]
+    revision = lake.revision("one")
+    # It grows, is merged and has texts erased: that is the same application.
+    write_application(lake, "one", 1)
+    assert read(graph)
+    with opened(folder) as other:
+        assert compact(other).merged == 2
+        other.erase("one", lambda _: None, [Heartbeat(app="one", beat=1, at=1.0)])
+    assert read(graph)
+    with opened(folder) as other:
+        other.delete("one")
+        with pytest.raises(DeletedError):
+            read(graph)
+        write_application(other, "one", 0)
+    with pytest.raises(StoreUnavailableError, match="stored again while it was read"):
+        read(graph)
+    assert read(lake.graph("one"))
+    assert lake.revision("one") != revision
+
+
+@pytest.mark.parametrize("reading", READINGS)
+def test_what_is_in_an_older_copy_is_not_read_with_what_was_there(
+    lake: LakeStore, folder: Path, tmp_path: Path, reading: str
+) -> None:
+    """The copy has a part of the application, which began there as it did."""
+    write_application(lake, "one", 0)
+    shutil.copytree(folder, tmp_path / "copy")
+    write_application(lake, "one", 1)
+    graph, read, revision = lake.graph("one"), READINGS[reading], lake.revision("one")
+    assert read(graph)
+    put_back(tmp_path / "copy", folder)
+    with pytest.raises(StoreUnavailableError, match="another copy"):
+        read(graph)
+    assert read(lake.graph("one"))
+    assert lake.revision("one") != revision

@@ -104,8 +104,9 @@ class ApplicationCache:
     def _open(self, app: str) -> ApplicationSnapshot:
         # Before all else: what comes meanwhile is another revision.
         revision = self.store.revision(app)
-        verdict = verdict_of(self.store, app)
+        # Before the verdict, which would be that of another one, where this was deleted and stored again since.
         graph = self.store.graph(app)
+        verdict = verdict_of(self.store, app)
         nodes = with_reasons(graph.nodes(), verdict.superset)
         return ApplicationSnapshot(
             app,

@@ -90,6 +90,15 @@ def _summary(reader: LakeReader, files: Files) -> Summary:
     return Summary(app, name, started_at, ended_at, status, seen_at)
 
 
+def first_number(reader: LakeReader, files: Files) -> int:
+    """The number of an application's first row: its later commits have larger ones, and another one of its id has, too."""
+    return reader.remember("first", files, lambda of: _first_number(reader, of))
+
+
+def _first_number(reader: LakeReader, files: Files) -> int:
+    return int(min(rows_of(reader.read(files, Kind.APPLICATION, ("number",))))[0])
+
+
 def life_of(reader: LakeReader, files: Files) -> list[tuple[StoredMessage, str]]:
     """Messages that say whether an application runs, each once, with their texts."""
     columns = ("number", "type", "digest", "recorded_at", "body")
@@ -295,8 +304,7 @@ def revision_of(reader: LakeReader, files: Files) -> Hashable:
             if kind != "heartbeat" or digest == beat:
                 digests[kind, digest] = min(number, digests.get((kind, digest), number))
         total = sum(int.from_bytes(digest, "big") for _, digest in digests) % (1 << 128)
-        first = min(rows_of(reader.read(of, Kind.APPLICATION, ("number",))))
-        return first, len(digests), total
+        return first_number(reader, of), len(digests), total
 
     return reader.remember("revision", files, compute)
 

@@ -200,8 +200,8 @@ class LakeReader:
             try:
                 return work(files)
             except FileNotFoundError as error:
-                # Somebody compacted or deleted the application since.
-                newer = self.table.snapshot(newest=True).files.get(key, ())
+                # Somebody compacted or deleted the application since, or put another copy in place of the lake.
+                newer = self.table.snapshot(surely=True).files.get(key, ())
                 if newer == files:
                     if missing := self._missing_of(files):
                         raise self._damaged(files, missing) from error

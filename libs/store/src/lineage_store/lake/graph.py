@@ -28,9 +28,10 @@ from lineage_core.contract.message import Message
 from lineage_core.contract.sealing import Seal, seal_of
 from lineage_core.contract.verdict import StoreCounts
 from lineage_store import records
-from lineage_store.errors import DeletedError
+from lineage_store.errors import DeletedError, StoreUnavailableError
 from lineage_store.lake.application import (
     blocks_table,
+    first_number,
     messages_of,
     reasons_of,
     recipe_bodies,
@@ -55,7 +56,10 @@ _EDGE: Final = (*BLOCK_ID, *PRODUCER_ID, "pairs", "data")
 
 
 class LakeGraph:
-    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Each call reads one version, the latest by then."""
+    """Implements :class:`lineage_core.contract.graph.FlowGraph`. Each call reads one version, the latest by then.
+
+    Versions of one application alone: what is read once it was deleted and stored again, or in another copy of the lake, is no answer.
+    """
 
     def __init__(self, reader: LakeReader, app: str, clock: Callable[[], float]) -> None:
         """Open an application; the caller knows that it is there."""
@@ -63,11 +67,21 @@ class LakeGraph:
         self._app = app
         self._key = reader.key_of(app)
         self._clock = clock
+        self._beginning = reader.answer(self._key, self._beginning_in)
+
+    def _beginning_in(self, files: Files) -> tuple[int, int]:
+        """What stays while the application grows, is merged or has texts erased."""
+        if not files:
+            raise DeletedError(self._app, self._reader.table.address)
+        return self._reader.table.openings, first_number(self._reader, files)
 
     def _answer(self, work: Callable[[Files], T]) -> T:
         def checked(files: Files) -> T:
-            if not files:
-                raise DeletedError(self._app, self._reader.table.address)
+            if self._beginning_in(files) != self._beginning:
+                raise StoreUnavailableError(
+                    f"{self._app} in {self._reader.table.address} was deleted and stored again while it was read, "
+                    "or another copy was put in place of the lake; ask again"
+                )
             return work(files)
 
         return self._reader.answer(self._key, checked)

@@ -212,6 +212,7 @@ class LakeStore:
     def revisions(self, apps: Collection[str]) -> Mapping[str, Hashable]:
         revisions: dict[str, Hashable] = {}
         for app in apps:
+            openings = self.table.openings
             try:
                 revision = self.reader.answer(
                     self.reader.key_of(app),
@@ -221,7 +222,8 @@ class LakeStore:
                 # Another once the file is put back.
                 revision = error.damage, error.written_at
             if revision is not None:
-                revisions[app] = revision
+                # Where another copy was put in place of the lake, what was read before is not to be used, either.
+                revisions[app] = openings, revision
         return revisions
 
     def recorded_files(self, query: FileQuery) -> RecordedFiles:

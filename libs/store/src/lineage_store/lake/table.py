@@ -42,7 +42,7 @@ PAUSE_MAX_S: Final = 1.0
 FRESH_S: Final = 1.0
 """On object storage it is looked for commits of others this often; in a folder of this machine at each question."""
 SAME_S: Final = 10.0
-"""On object storage it is looked this often whether an older copy was put in place of the lake; also at each commit, and where there are new ones."""
+"""On object storage it is looked this often whether another copy was put in place of the lake; also at each commit, where there are new ones, and where a file is missing."""
 CHECKPOINT_COMMITS: Final = 50
 UNFINISHED_H: Final = 168
 """Hours after which a file is deleted that no version ever had: whoever wrote it was killed, or may not commit it any more."""
@@ -135,7 +135,8 @@ class LateError(StoreUnavailableError):
 class LakeTable:
     """One table of Delta Lake; may be shared by threads, and by any number of processes that open their own.
 
-    ``commits``: how many this object has made. ``retry_s``: how long a commit is tried that does not succeed.
+    ``commits``: how many this object has made. ``openings``: how often it was opened again, as another copy was put in its place: what was
+    read before and since does not belong together. ``retry_s``: how long a commit is tried that does not succeed.
 
     Raises:
         StoreError: there is no table and ``create`` is false, it is none of ours, or the storage can't be used.
@@ -161,9 +162,10 @@ class LakeTable:
         self.files: fs.FileSystem = self._file_system()
         self._refreshed_at = self._checked_at = time.monotonic()
         self._log_folder = log_folder(self.address)
-        self._known = self._known_entry()
-        self._snapshot = self._read()
+        self._known = self._known_entry(self._table)
+        self._snapshot = self._read(self._table)
         self.commits = 0
+        self.openings = 0
 
     def _open(self, create: bool) -> DeltaTable:
         location = self.address.location
@@ -248,8 +250,11 @@ class LakeTable:
         handler = needed("deltalake.fs", "a lake", error=StoreError).DeltaStorageHandler
         return fs.PyFileSystem(handler(self.address.location))
 
-    def snapshot(self, *, newest: bool = False) -> Snapshot:
+    def snapshot(self, *, newest: bool = False, surely: bool = False) -> Snapshot:
         """The latest version; on object storage one that is up to a second old, unless ``newest``.
+
+        Where another copy was put in place of the lake, it may be one of before for `SAME_S`, unless ``surely``: as before anybody says of a
+        file that it is missing, or deletes it.
 
         Raises:
             StoreError: the storage can't be read.
@@ -258,13 +263,13 @@ class LakeTable:
         current_budget().check()
         with self._lock:
             is_fresh = time.monotonic() - self._refreshed_at < FRESH_S
-            if newest or not is_fresh or self._has_next_version():
-                self._refresh()
+            if newest or surely or not is_fresh or self._has_next_version():
+                self._refresh(surely=surely)
             else:
                 self._check_folder()
             if self._table.version() != self._snapshot.version:
                 try:
-                    self._snapshot = self._read()
+                    self._snapshot = self._read(self._table)
                 except (OSError, self._errors.DeltaError) as error:
                     raise self._not_read(error) from error
             return self._snapshot
@@ -323,13 +328,13 @@ class LakeTable:
             elif error:
                 raise self._not_read(error) from error
             elif has_grown:
-                self._known = self._known_entry()
+                self._known = self._known_entry(self._table)
             self._checked_at = now
         self._refreshed_at = now
 
-    def _known_entry(self) -> tuple[int, tuple[int, int | None]]:
+    def _known_entry(self, table: DeltaTable) -> tuple[int, tuple[int, int | None]]:
         """The version that was read last, and its entry in the log."""
-        version = self._table.version()
+        version = table.version()
         return version, self.commit_written(version)
 
     def _is_replaced(self) -> bool:
@@ -344,9 +349,14 @@ class LakeTable:
     def _open_again(self) -> None:
         if not is_lake_there(self.address):
             raise StoreUnavailableError(f"the lake {self.address.location} is not there any more")
-        self._table = self._open(create=False)
-        self._known = self._known_entry()
-        self._snapshot = self._read()
+        table = self._open(create=False)
+        try:
+            known, snapshot = self._known_entry(table), self._read(table)
+        except (OSError, self._errors.DeltaError) as error:
+            raise self._not_read(error) from error
+        # Not before all of it was read: else the next question would be answered of what was there before.
+        self._table, self._known, self._snapshot = table, known, snapshot
+        self.openings += 1
 
     def _not_read(self, error: Exception) -> StoreUnavailableError:
         return StoreUnavailableError(
@@ -378,8 +388,8 @@ class LakeTable:
         entry = _log_entry(self._table.version() + 1)
         return os.path.exists(f"{self.address.location}/{entry}")
 
-    def _read(self) -> Snapshot:
-        added = live_files(self._table)
+    def _read(self, table: DeltaTable) -> Snapshot:
+        added = live_files(table)
         by_key: dict[str, list[LakeFile]] = {}
         names = ("path", "size_bytes", f"partition.{APP}", "modification_time")
         columns = (added[name].to_pylist() for name in names)
@@ -388,7 +398,7 @@ class LakeTable:
         files = {
             key: tuple(sorted(some, key=lambda file: file.path)) for key, some in by_key.items()
         }
-        return Snapshot(self._table.version(), files)
+        return Snapshot(table.version(), files)
 
     def commit(
         self,
@@ -436,7 +446,7 @@ class LakeTable:
         Raises:
             StoreError: the storage can't be read.
         """
-        by_key = self.snapshot(newest=True).files
+        by_key = self.snapshot(surely=True).files
         return all(file in by_key.get(file.key, ()) for file in files)
 
     def has_any_of(self, files: Iterable[LakeFile]) -> bool:
@@ -445,7 +455,7 @@ class LakeTable:
         Raises:
             StoreError: the storage can't be read.
         """
-        by_key = self.snapshot(newest=True).files
+        by_key = self.snapshot(surely=True).files
         return any(file in by_key.get(file.key, ()) for file in files)
 
     def _has_committed(
@@ -545,7 +555,7 @@ class LakeTable:
             StoreUnavailableError: the storage refuses.
         """
         with self._lock:
-            self._refresh()
+            self._refresh(surely=True)
             removed = self._vacuumed(older_than_h, deletes=True)
             unfinished = self.dead(self._vacuumed(max(older_than_h, UNFINISHED_H), full=True))
             self.erase(unfinished)
@@ -568,7 +578,7 @@ class LakeTable:
             StoreUnavailableError: the storage refuses.
         """
         with self._lock:
-            self._refresh()
+            self._refresh(surely=True)
             listed = self._vacuumed(0)
             if unfinished:
                 listed += self._vacuumed(UNFINISHED_H, full=True)
@@ -582,7 +592,7 @@ class LakeTable:
         Raises:
             StoreError: the storage can't be read.
         """
-        by_key = self.snapshot(newest=True).files
+        by_key = self.snapshot(surely=True).files
         live = {file.path for files in by_key.values() for file in files}
         dead = {path for path in paths if is_of_lake(path)} - live
         return [LakeFile(path, 0, key_in(path)) for path in sorted(dead)]

@@ -169,7 +169,8 @@ def with_reading(store: TripleStore, name: str, function: Callable[[Reading], T]
             with closing(Reading(store, name)) as reading:
                 return function(reading)
         except FileNotFoundError as error:
-            # Somebody indexed it meanwhile: the next version has other files.
+            # Somebody indexed it meanwhile, or put another copy in place of the store: the next version has other files.
+            store.table.snapshot(surely=True)
             if attempt == RETRIES - 1:
                 raise damaged_index(name, f"a file is missing: {reason_of(error)}") from error
         except DamagedError as error:
