@@ -169,6 +169,41 @@ def test_numbers_of_lines_hold_over_many_blocks(tmp_path: Path, ends: str) -> No
     assert found.searched == len(rows)
 
 
+@pytest.mark.parametrize(
+    ("name", "content", "line"),
+    [
+        ("a.csv", "id,name\r1,Ann\r2,Bob\r", 1),
+        ("a.csv", "id,name\n1,Ann\r2,Bob\n", 2),
+        ("a.csv", "id,name\r\n3,Cid\r\n1,Ann\r2,Bob", 3),
+        ("a.csv", 'id,name\n3,Cid\n1,"Ann\r2,Bob"\n', 3),
+        ("a.tsv", "id\tname\n1\tAnn\r2\tBob", 2),
+        ("a.json", '{"id":3}\n{"id":1}\r{"id":2}\n', 2),
+        ("a.json", '{"id":3}\n{"id":\r2}\n', 2),
+        ("a.txt", "1\n1\r2\n", 2),
+    ],
+)
+def test_rows_that_end_with_a_carriage_return_alone_are_refused_and_not_overlooked(
+    tmp_path: Path, name: str, content: str, line: int
+) -> None:
+    """Spark and pandas take each for a row, which no line names."""
+    path = tmp_path / name
+    path.write_bytes(content.encode())
+    where = "value = '2'" if name == "a.txt" else "id = 2"
+    for query in (SubjectQuery(str(path), where), SubjectQuery(str(path), rows=(line,))):
+        with pytest.raises(ConditionError, match=rf"{name}:{line} holds a carriage return"):
+            find_subject(query, RowReader())
+
+
+@pytest.mark.parametrize("content", ["id,name\r\n1,Ann\r\n2,Bob\r\n", "id,name\n1,Ann\n2,Bob\r"])
+def test_a_carriage_return_at_the_end_of_a_line_ends_no_other_row(
+    tmp_path: Path, content: str
+) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes(content.encode())
+    (row,) = find_subject(SubjectQuery(str(path), "name = 'Bob'"), RowReader()).rows
+    assert row.values == (("id", "2"), ("name", "Bob"))
+
+
 @pytest.fixture
 def customers(tmp_path: Path) -> Path:
     path = tmp_path / "customers.csv"

@@ -119,6 +119,26 @@ def test_line_ends_stand_in_values_wherever_a_block_ends(
     ]
 
 
+@pytest.mark.parametrize("block_bytes", [64, 1 << 20])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_rows_end_as_spark_and_pandas_have_it(
+    store: TripleStore,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    end: str,
+    block_bytes: int,
+) -> None:
+    monkeypatch.setattr("lineage_store.triples.sources.BLOCK_BYTES", block_bytes)
+    path = tmp_path / "lines.csv"
+    lines = ["src,dst,op", *(f"a{at},to{at},x" for at in range(20)), '"b\rc",d,y']
+    path.write_bytes(end.join([*lines, ""]).encode())
+    (imported,) = store.add("set", [path])
+    store.index("set")
+    assert imported.rows == 21
+    assert trace(store, "set", "to7", is_back=True).triples == [("a7", "to7", "x")]
+    assert trace(store, "set", "d", is_back=True).triples == [("b\rc", "d", "y")]
+
+
 def test_names_with_half_a_character_are_refused(store: TripleStore, tmp_path: Path) -> None:
     """As of arguments that are not UTF-8."""
     path = chain(tmp_path / "a.parquet")

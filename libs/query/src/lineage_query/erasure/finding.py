@@ -16,7 +16,13 @@ import numpy as np
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_query.erasure.source_files import files_with_rows
-from lineage_query.erasure.source_rows import SourceForm, names_in, rows_with, values_of
+from lineage_query.erasure.source_rows import (
+    SourceForm,
+    check_single_row,
+    names_in,
+    rows_with,
+    values_of,
+)
 from lineage_query.erasure.testing import RowTest
 from lineage_query.rows.reader import RowReader
 from lineage_store.paths import RowsError, canonical, plain_path
@@ -244,6 +250,8 @@ def _rows_at(
     for number, text in zip(numbers, texts, strict=True):
         if text is None:
             raise SubjectError(f"{name} has no row {number:,}")
+        if not is_packed:
+            check_single_row(text, f"{name}:{number}")
         if names is None or form.format_of(path) in {"json", "parquet"}:
             names = names_in(reader, path, form, text)
         values = values_of(path, form, text, names)

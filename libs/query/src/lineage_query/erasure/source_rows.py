@@ -116,7 +116,8 @@ def rows_with(reader: RowReader, path: str, form: SourceForm, test: RowTest) -> 
         if form.format_of(path) == "parquet":
             matched = _of_parquet(reader, source.stream, path, test)
         else:
-            matched = _of_lines(_chunks(source.blocks(), path), path, form, test)
+            chunks = _of_single_rows(_chunks(source.blocks(), path), path)
+            matched = _of_lines(chunks, path, form, test)
     if reader.state(path) != state:
         raise RowsError(f"{path} is being written")
     return matched
@@ -165,7 +166,7 @@ def names_in(reader: RowReader, path: str, form: SourceForm, text: str) -> tuple
             if form.columns:
                 return form.columns
             with closing(reader.opened(path)) as source:
-                lines = _lines(_chunks(source.blocks(), path))
+                lines = _lines(_of_single_rows(_chunks(source.blocks(), path), path))
                 return tuple(_split(next(lines, ""), form.separator_of(path), path, 1))
         case "text":
             return (TEXT_COLUMN,)
@@ -382,6 +383,36 @@ def _chunks(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
             raise RowsError(f"{path} has a line of more than {LINE_BYTES_MAX >> 20} MiB")
     if held:
         yield held.removeprefix(_BOM) if is_first else held
+
+
+def _of_single_rows(chunks: Iterator[bytes], path: str) -> Iterator[bytes]:
+    """The same lines, none of which is several rows.
+
+    Raises:
+        ConditionError: one is.
+    """
+    number = 1
+    for chunk in chunks:
+        if chunk.count(b"\r") != chunk.count(b"\r\n") + chunk.endswith(b"\r"):
+            for line in chunk.split(b"\n"):
+                check_single_row(line.decode("utf-8", "replace"), f"{path}:{number}")
+                number += 1
+        else:
+            number += chunk.count(b"\n") + 1
+        yield chunk
+
+
+def check_single_row(line: str, place: str) -> None:
+    """Refuse a line that readers take for several rows: they end one at a CR alone, too.
+
+    Raises:
+        ConditionError: it is one.
+    """
+    if "\r" in line.removesuffix("\r"):
+        raise ConditionError(
+            f"{place} holds a carriage return, at which Spark ends a row: which of the rows of this line are meant can't be said here; "
+            "write the file with ends of lines that have a newline, and run the jobs again"
+        )
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[str]:

@@ -159,7 +159,9 @@ def _header_of(path: Path, delimiter: str) -> list[str]:
     with path.open("rb") as stream:
         begin = stream.read(BLOCK_BYTES).removeprefix(BOM_UTF8).decode(errors="replace")
     try:
-        return next((row for row in csv_reader(StringIO(begin), delimiter=delimiter) if row), [])
+        # Lines may end with CR alone, as PyArrow has it.
+        lines = StringIO(begin, newline="")
+        return next((row for row in csv_reader(lines, delimiter=delimiter) if row), [])
     except CsvError as error:
         raise StoreError(f"can't read the header of {path}: {error}") from error
 
