@@ -38,6 +38,12 @@ def in_parts(values: Iterable[str]) -> Iterator[tuple[list[str], str]]:
         yield some, ", ".join("?" * len(some))
 
 
+def has_rows(connection: sqlite3.Connection, rows: str, *values: str | float) -> bool:
+    """Whether there are such rows: ``rows`` is what a statement has behind SELECT, as ``FROM message WHERE app = ?``."""
+    ((is_there,),) = connection.execute(f"SELECT EXISTS (SELECT 1 {rows})", values)
+    return bool(is_there)
+
+
 def connect(path: Path) -> sqlite3.Connection:
     """Open a database, make it or bring it up to date.
 

@@ -6,6 +6,7 @@ import sqlite3
 
 from lineage_core.contract.message import Message, Recipe, Register
 from lineage_store.folding import Body, FoldedBody, expanded_body, folded_body, packed_body
+from lineage_store.sqlite.connection import has_rows
 
 FOLDED_TYPES = frozenset(
     {
@@ -89,6 +90,6 @@ class Folding:
         if message.type == "stream":
             self._has_streams = True
         elif self._has_streams is None:
-            query = "SELECT EXISTS (SELECT 1 FROM message WHERE app = ? AND type = 'stream')"
-            self._has_streams = bool(self._db.execute(query, (self._app_id,)).fetchone()[0])
+            streams = "FROM message WHERE app = ? AND type = 'stream'"
+            self._has_streams = has_rows(self._db, streams, self._app_id)
         return self._has_streams

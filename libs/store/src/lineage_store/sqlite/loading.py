@@ -14,6 +14,7 @@ from lineage_core.contract.block_header import BlockHeader
 from lineage_core.contract.message import Commit, End, Message, Register, parse_message
 from lineage_core.linking.linker import Linker, LinkResult, TaskId
 from lineage_store.spool.reader import DRIVER_FILE, Damage, Line
+from lineage_store.sqlite.connection import has_rows
 from lineage_store.sqlite.link_state import SqliteLinkState
 from lineage_store.sqlite.writing import SqliteWriter, TaskRow
 
@@ -123,10 +124,7 @@ class Loader:
         return [parse_space(text) for (text,) in rows]
 
     def _has_blocks(self, space: str) -> bool:
-        row = self._db.execute(
-            "SELECT 1 FROM section WHERE space = ? LIMIT 1", (self._writer.space(space),)
-        )
-        return row.fetchone() is not None
+        return has_rows(self._db, "FROM section WHERE space = ?", self._writer.space(space))
 
     # -- events ------------------------------------------------------------------------------
 

@@ -175,8 +175,12 @@ class SqliteStore:
 
     def presence(self, app: str) -> Hashable:
         """A value that changes when an application is deleted; None: it is not there."""
+        return self._presence(app)
 
-        def read() -> Hashable:
+    def _presence(self, app: str) -> tuple[int, float] | None:
+        """The number of an application, which none had before, and when it began; None: it is not there."""
+
+        def read() -> tuple[int, float] | None:
             rows = self._query("SELECT id, started_at FROM application WHERE app = ?", app)
             return tuple(rows[0]) if rows else None
 
@@ -206,21 +210,19 @@ class SqliteStore:
         return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> SqliteGraph:
-        rows = self._query("SELECT id FROM application WHERE app = ?", app)
-        if not rows:
+        presence = self._presence(app)
+        if presence is None:
             raise KeyError(f"there is no application {app} in {self.path}")
-        ((app_id,),) = rows
+        app_id, _ = presence
         return SqliteGraph(self._query_of(app, app_id), app_id, self._clock)
 
     def _query_of(self, app: str, app_id: int) -> Query:
         """Queries about an application: where it is not there any more, what they found of it may be nothing, or of a part."""
 
-        def is_there() -> bool:
-            return bool(self._query("SELECT 1 FROM application WHERE id = ?", app_id))
-
         def query(statement: str, *values: str | float) -> list[Any]:
             rows = self._query(statement, *values)
-            if not self._until_written(("is there", app_id), is_there):
+            presence = self._presence(app)
+            if presence is None or presence[0] != app_id:
                 raise DeletedError(app, self.path)
             return rows
 
