@@ -14,7 +14,7 @@ from datetime import datetime, timezone
 from typing import TYPE_CHECKING, Any
 
 from lineage.servers import SERVER_SCHEMES
-from lineage_core.environment.redaction import redact_arguments
+from lineage_core.environment.shown_address import shown_address
 from lineage_core.errors import LineageError
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def audited(command: str, url: str, query: SubjectQuery) -> Iterator[Answered]:
         "from": socket.gethostname(),
         "caller": {"name": _user(), "identity": f"uid:{os.getuid()}", "by": "command line"},
         "command": command,
-        "store": next(iter(redact_arguments([url]))),
+        "store": shown_address(url),
         **question_fields(question),
     }
 

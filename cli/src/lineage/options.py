@@ -19,7 +19,7 @@ import typer
 
 from lineage.command_line import load_numpy
 from lineage.terminal import echo
-from lineage_core.environment.redaction import redact_arguments
+from lineage_core.environment.shown_address import shown_address
 from lineage_core.errors import LineageError
 from lineage_core.tracing.budget import Budget, TimeUpError, current_budget, use_budget
 
@@ -80,7 +80,7 @@ def store_to_name(url: str) -> str:
     """The store that a further command must name to come to the same one; empty: none. A password is not repeated."""
     if url == (os.environ.get("LINEAGE_STORE") or DEFAULT_STORE):
         return ""
-    return next(iter(redact_arguments([url])))
+    return shown_address(url)
 
 
 def store_option(url: str) -> str:

@@ -18,6 +18,7 @@ from lineage.credentials import token_for
 from lineage_core.contract.graph import ContainerRecord, LinkRecord, NodeRecord
 from lineage_core.contract.times import time_text
 from lineage_core.contract.verdict import Verdict
+from lineage_core.environment.shown_address import shown_address
 from lineage_core.tracing.trace_result import TraceError
 from lineage_query.answers import Answer, respelled
 from lineage_query.rows.places import parse_place, parse_valued
@@ -301,7 +302,7 @@ class ServedAccess:
                     size += stream.write(part)
                 if size != head["bytes"]:
                     raise StoreUnavailableError(
-                        f"{self._url} broke off after {size:,} of {head['bytes']:,} bytes"
+                        f"{shown_address(self._url)} broke off after {size:,} of {head['bytes']:,} bytes"
                     )
         return Exported.from_json(head)
 
@@ -340,7 +341,9 @@ class ServedAccess:
                     return replace(summary, warnings=warnings)
                 if report is not None:
                     report(event["done"], event["total"])
-        raise StoreUnavailableError(f"{self._url} broke off; the same command goes on from there")
+        raise StoreUnavailableError(
+            f"{shown_address(self._url)} broke off; the same command goes on from there"
+        )
 
     def remove_view(self, name: str) -> tuple[str, int]:
         document = self._send("DELETE", f"/v1/applications/{_part(name)}/record-view")
@@ -401,11 +404,15 @@ class ServedAccess:
         except ValueError:
             document = None
         if not isinstance(document, dict):
-            raise ServerError(f"{self._url} is no lineage server: it answers something else")
+            raise ServerError(
+                f"{shown_address(self._url)} is no lineage server: it answers something else"
+            )
         return document
 
     def _unreachable(self, error: httpx.HTTPError) -> StoreUnavailableError:
-        return StoreUnavailableError(f"the server at {self._url} does not answer: {error}")
+        return StoreUnavailableError(
+            f"the server at {shown_address(self._url)} does not answer: {error}"
+        )
 
 
 def _problem_of(answer: httpx.Response) -> dict[str, Any]:

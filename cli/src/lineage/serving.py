@@ -14,6 +14,7 @@ import typer
 from lineage.options import DEFAULT_STORE, StoreOption, chosen_store, reported
 from lineage.servers import SERVER_SCHEMES
 from lineage.terminal import echo
+from lineage_core.environment.shown_address import shown_address
 from lineage_service.local_servers import LocalServer, leading_page, running_at
 from lineage_store.errors import StoreError
 
@@ -63,7 +64,7 @@ def ui(
     served = _absolute(url)
     already = running_at(f"http://127.0.0.1:{port}")
     if already is not None and already.store == served:
-        echo(f"lineage of {url} is served already, at {already.page}")
+        echo(f"lineage of {shown_address(url)} is served already, at {already.page}")
         _open(already, browser)
         return
     set_up_logs("warning", ("neo4j", "uvicorn"))
@@ -187,7 +188,7 @@ def login(
 
     server = _server(context, url)
     entered = (
-        typer.prompt(f"token for {server}", hide_input=True)
+        typer.prompt(f"token for {shown_address(server)}", hide_input=True)
         if sys.stdin.isatty()
         else sys.stdin.readline()
     ).strip()
@@ -205,7 +206,9 @@ def login(
         ("watch", "may watch running jobs"),
     ):
         rights += f", {text}" * bool(me.get(right))
-    echo(f"logged in to {server} as {me['name']} ({me['role']}, {rights}); kept in {file}")
+    echo(
+        f"logged in to {shown_address(server)} as {me['name']} ({me['role']}, {rights}); kept in {file}"
+    )
 
 
 @app.command("logout")
@@ -219,14 +222,14 @@ def logout(
 
     server = _server(context, url)
     keep(server, "")
-    echo(f"no token is kept for {server}")
+    echo(f"no token is kept for {shown_address(server)}")
 
 
 def _server(context: typer.Context, url: str) -> str:
     server = url or chosen_store(context, os.environ.get("LINEAGE_STORE", ""))
     if not server.startswith(SERVER_SCHEMES):
         raise StoreError(
-            f"{server if server != DEFAULT_STORE else 'the default store'} is no server: "
+            f"{shown_address(server) if server != DEFAULT_STORE else 'the default store'} is no server: "
             "name one as http://HOST:PORT or https://HOST"
         )
     return server.rstrip("/")

@@ -82,6 +82,8 @@ def test_files_of_a_lake_are_known_by_their_paths() -> None:
         "s3n://key:secret@bucket/a",
         "abfss://container:secret@account.dfs.core.windows.net/a",
         "az://container/a?sv=1&sig=secret",
+        "s3://key:sec/secret@bucket/a",
+        "abfss://container:a/secret@account.dfs.core.windows.net/a",
         "s3://bucket/a#secret",
     ],
 )

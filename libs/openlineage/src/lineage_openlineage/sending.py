@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from lineage_core.environment.extras import needed
 from lineage_core.environment.secrets import secret_from_environment
+from lineage_core.environment.shown_address import shown_address
 from lineage_openlineage.errors import OpenLineageError, OpenLineageUnavailableError
 from lineage_openlineage.facts import RunFacts
 
@@ -59,7 +60,9 @@ def read_endpoint(url: str, environment: Mapping[str, str] = os.environ) -> Endp
             "LINEAGE_OPENLINEAGE_API_KEY_FILE"
         )
     if not usable:
-        raise OpenLineageError(f"{url!r} is no URL of a backend: give http(s)://HOST[:PORT]")
+        raise OpenLineageError(
+            f"{shown_address(url)!r} is no URL of a backend: give http(s)://HOST[:PORT]"
+        )
     return Endpoint(
         url, secret_from_environment(environment, "LINEAGE_OPENLINEAGE_API_KEY", OpenLineageError)
     )

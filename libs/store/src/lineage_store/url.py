@@ -7,12 +7,12 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lineage_core.environment.shown_address import shown_address
 from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.lake.address import (
     LAKE_PREFIX,
     is_lake,
     read_lake_address,
-    shown_address,
     staging_file,
 )
 from lineage_store.tiers.address import TierAddresses, hot_part, read_tiers
@@ -47,7 +47,7 @@ def is_embedded(url: str) -> bool:
     scheme, _, rest = url.partition("://")
     if scheme in NEO4J_SCHEMES and rest:
         return False
-    raise StoreError(f"store {shown_address(url)} is not known; give {FORMS}")
+    raise StoreError(f"store {shown_address(url)!r} is not known; give {FORMS}")
 
 
 def store_path(url: str) -> Path:
@@ -57,7 +57,7 @@ def store_path(url: str) -> Path:
         StoreError: the text names another kind of store.
     """
     if not is_embedded(url):
-        raise StoreError(f"{url} is no file; for this, give sqlite:///PATH")
+        raise StoreError(f"{shown_address(url)} is no file; for this, give sqlite:///PATH")
     return Path(hot_part(url).removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 
 
@@ -135,7 +135,7 @@ def open_existing_lake(tiers: TierAddresses) -> LakeStore:
     if not has_store(tiers.cold):
         raise StoreUnavailableError(
             f"there is no lake at {tiers.cold.removeprefix(LAKE_PREFIX)}, so what is archived is missing: is its disk mounted? "
-            f"`lineage --store {tiers.hot} archive --older-than AGE --to {tiers.cold}` makes a new one"
+            f"`lineage --store {shown_address(tiers.hot)} archive --older-than AGE --to {tiers.cold}` makes a new one"
         )
     return open_lake(tiers.cold)
 
@@ -160,7 +160,9 @@ def open_lake(url: str, *, create: bool = False) -> LakeStore:
     from lineage_store.lake.store import LakeStore
 
     if not is_lake(url):
-        raise StoreError(f"{url} is no lake; for this, give lake:PATH or lake:s3://BUCKET/FOLDER")
+        raise StoreError(
+            f"{shown_address(url)} is no lake; for this, give lake:PATH or lake:s3://BUCKET/FOLDER"
+        )
     return LakeStore(read_lake_address(url), create=create)
 
 

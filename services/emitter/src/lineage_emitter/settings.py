@@ -15,6 +15,7 @@ from pydantic import Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 from lineage_core.contract.limits import SET_ASIDE_MAX
+from lineage_core.environment.shown_address import shown_address
 from lineage_emitter.errors import SettingsError
 from lineage_kafka.settings import KafkaSettings
 from lineage_openlineage.settings import OpenLineageSettings
@@ -185,7 +186,7 @@ class Settings(BaseSettings, KafkaSettings, OpenLineageSettings):
             raise SettingsError(str(error)) from error
         if not store.startswith(SQLITE_PREFIX) or store == SQLITE_PREFIX:
             raise SettingsError(
-                f"store {self.store!r}: capture writes to an embedded store or a lake; give sqlite:///PATH or lake:PATH"
+                f"store {shown_address(self.store)!r}: capture writes to an embedded store or a lake; give sqlite:///PATH or lake:PATH"
             )
         return Path(store.removeprefix(SQLITE_PREFIX)).expanduser().absolute()
 

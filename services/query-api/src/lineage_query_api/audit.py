@@ -23,12 +23,12 @@ from fastapi import Request
 from prometheus_client import CollectorRegistry, Counter
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from lineage_core.environment.redaction import without_secrets
 from lineage_query_api.audit_fields import (
     cut,
     question_fields,
     redacted_beginning,
     redacted_query,
-    without_secrets,
 )
 from lineage_query_api.audit_log import WAIT_S, AuditLog
 from lineage_query_api.auth import Principal

@@ -10,7 +10,7 @@ from itertools import takewhile
 from typing import Any
 from urllib.parse import quote, unquote_plus
 
-from lineage_core.environment.redaction import REDACTED, redact_arguments
+from lineage_core.environment.redaction import REDACTED, without_secrets
 
 BODY_BYTES_MAX = 2_048
 """Maximum size of a request body in a record; a whole record stays below 8 KiB, which any syslog server accepts."""
@@ -111,11 +111,6 @@ def _redacted_parameter(text: str) -> str:
     plain = unquote_plus(text)
     hidden = without_secrets(plain)
     return text if hidden == plain else quote(hidden, safe="=*")
-
-
-def without_secrets(text: str) -> str:
-    (redacted,) = redact_arguments([text])
-    return redacted
 
 
 def cut(text: str, most: int) -> str:

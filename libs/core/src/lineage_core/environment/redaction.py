@@ -118,6 +118,12 @@ def redact_arguments(arguments: Sequence[str], more: Collection[str] = ()) -> tu
     return tuple(_redact_all(arguments, frozenset(more)))
 
 
+def without_secrets(text: str) -> str:
+    """A text as an argument by itself, without secrets; see :func:`redact_arguments`."""
+    (argument,) = redact_arguments([text])
+    return argument
+
+
 def _redact_all(arguments: Sequence[str], more: frozenset[str], depth: int = 0) -> Iterator[str]:
     has_user = any(map(_USER.fullmatch, arguments))
     previous = ""

@@ -18,6 +18,7 @@ from weakref import WeakKeyDictionary
 from pyspark import inheritable_thread_target
 from pyspark.sql import SparkSession
 
+from lineage_core.environment.shown_address import shown_address
 from lineage_dataframes.errors import NoSparkError
 from lineage_dataframes.spark.pyspark_parts import SINCE_4, SPARK_ERRORS, is_connected, spark_reason
 
@@ -55,7 +56,9 @@ def connect_to_server(address: str) -> SparkSession:
         for parameter in sorted(address.partition(";")[2].split(";"), key=len, reverse=True):
             for secret in (parameter, parameter.partition("=")[2]):
                 reason = reason.replace(secret, "...") if secret else reason
-        raise NoSparkError(f"{address.partition(';')[0]} gives no session: {reason}") from problem
+        raise NoSparkError(
+            f"{shown_address(address.partition(';')[0])} gives no session: {reason}"
+        ) from problem
     return session
 
 

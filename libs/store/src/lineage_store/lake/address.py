@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass
 from pathlib import Path
 
-from lineage_core.environment.redaction import redact_arguments
+from lineage_core.environment.shown_address import shown_address
 from lineage_core.recipe.names import DELTA_LOG
 from lineage_store.errors import StoreError, StoreUnavailableError
 
@@ -47,11 +47,6 @@ class LakeAddress:
         return f"{LAKE_PREFIX}{self.location}"
 
 
-def shown_address(url: str) -> str:
-    """The address of a store as an error may repeat it: without a login that somebody wrote into it."""
-    return repr(next(iter(redact_arguments([url]))))
-
-
 def is_lake(url: str) -> bool:
     """Whether the text is the address of a lake."""
     return url.startswith(LAKE_PREFIX)
@@ -66,11 +61,11 @@ def read_lake_address(url: str) -> LakeAddress:
     rest = url.removeprefix(LAKE_PREFIX)
     if f",{LAKE_PREFIX}" in rest:
         raise StoreError(
-            f"store {shown_address(url)} is not known; a lake stands behind one database, and not behind a lake"
+            f"store {shown_address(url)!r} is not known; a lake stands behind one database, and not behind a lake"
         )
     if rest.startswith("//") and not rest.startswith("///"):
         raise StoreError(
-            f"store {shown_address(url)} is not known; a folder is lake:/PATH, without a host"
+            f"store {shown_address(url)!r} is not known; a folder is lake:/PATH, without a host"
         )
     scheme, colon, path = rest.partition("://")
     if colon and (scheme in REMOTE_SCHEMES or scheme in SAME_STORAGE):
@@ -79,20 +74,20 @@ def read_lake_address(url: str) -> LakeAddress:
         return LakeAddress(rest.rstrip("/"))
     if colon and scheme in REMOTE_SCHEMES:
         raise StoreError(
-            f"store {shown_address(url)} names no folder; give lake:{scheme}://BUCKET/FOLDER"
+            f"store {shown_address(url)!r} names no folder; give lake:{scheme}://BUCKET/FOLDER"
         )
     if colon and scheme in SAME_STORAGE:
         raise StoreError(
-            f"store {shown_address(url)} is not known; give lake:{SAME_STORAGE[scheme]}://{path}"
+            f"store {shown_address(url)!r} is not known; give lake:{SAME_STORAGE[scheme]}://{path}"
         )
     if colon and scheme != "file":
         raise StoreError(
-            f"store {shown_address(url)} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "
+            f"store {shown_address(url)!r} is not known; give lake:PATH or lake:s3://BUCKET/FOLDER, or one of "
             + ", ".join(sorted(REMOTE_SCHEMES))
         )
     local = path if colon else rest
     if not local.strip("/"):
-        raise StoreError(f"store {shown_address(url)} names no folder; give lake:PATH")
+        raise StoreError(f"store {shown_address(url)!r} names no folder; give lake:PATH")
     return LakeAddress(
         str(
             Path("/" + local.lstrip("/") if local.startswith("//") else local)
@@ -108,9 +103,10 @@ def _check_remote(scheme: str, path: str) -> None:
     Raises:
         StoreError: there is such. It does not repeat the address, which may have a login.
     """
-    named, at, _ = path.partition("/")[0].rpartition("@")
-    # Of Azure's storage the container stands before its account.
-    if at and (scheme not in CONTAINER_FIRST or ":" in named):
+    named, at, host = path.partition("/")[0].rpartition("@")
+    _, colon, port = host.rpartition("]")[2].partition(":")
+    # Of Azure's storage the container stands before its account. A password may have a slash in it.
+    if (at and (scheme not in CONTAINER_FIRST or ":" in named)) or (colon and not port.isdecimal()):
         raise StoreError(
             f"a store lake:{scheme}://... has a login in its address, which is not read there; logins come from the environment"
         )

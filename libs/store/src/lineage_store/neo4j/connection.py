@@ -15,6 +15,7 @@ import neo4j
 from neo4j import exceptions
 
 from lineage_core.environment.secrets import secret_from_environment
+from lineage_core.environment.shown_address import shown_address
 from lineage_core.tracing.budget import current_budget
 from lineage_store.errors import StoreError, StoreUnavailableError
 
@@ -71,7 +72,7 @@ def read_address(url: str, environment: Mapping[str, str] = os.environ) -> Addre
             "give LINEAGE_NEO4J_USER and LINEAGE_NEO4J_PASSWORD or LINEAGE_NEO4J_PASSWORD_FILE"
         )
     if unusable or set(options) - {"database"}:
-        raise StoreError(f"store {url!r} can't be used. {_form()}")
+        raise StoreError(f"store {shown_address(url)!r} can't be used. {_form()}")
     ca_file = environment.get("LINEAGE_NEO4J_CA_FILE", "")
     if ca_file and not parts.scheme.endswith(TLS):
         raise StoreError(

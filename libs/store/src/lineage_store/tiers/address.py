@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from lineage_core.environment.shown_address import shown_address
 from lineage_store.errors import StoreError
-from lineage_store.lake.address import LAKE_PREFIX, is_lake, shown_address
+from lineage_store.lake.address import LAKE_PREFIX, is_lake
 
 SEPARATOR = f",{LAKE_PREFIX}"
 
@@ -32,7 +33,7 @@ def read_tiers(url: str) -> TierAddresses | None:
         return None
     if is_lake(hot) or not hot or read_tiers(hot) is not None:
         raise StoreError(
-            f"store {shown_address(url)} is not known; a lake stands behind one database: give sqlite:///PATH,lake:PATH or neo4j://HOST:PORT,lake:PATH"
+            f"store {shown_address(url)!r} is not known; a lake stands behind one database: give sqlite:///PATH,lake:PATH or neo4j://HOST:PORT,lake:PATH"
         )
     return TierAddresses(hot, f"{LAKE_PREFIX}{cold}")
 

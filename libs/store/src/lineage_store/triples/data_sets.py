@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from lineage_core.environment.shown_address import shown_address
 from lineage_store.errors import (
     DamagedError,
     StoreError,
@@ -73,7 +74,9 @@ class TripleStore:
         tiers = read_tiers(url)
         lake = url if tiers is None else tiers.cold
         if not is_lake(lake):
-            raise StoreError(f"triples are kept in a lake, and {url!r} is none; give lake:PLACE")
+            raise StoreError(
+                f"triples are kept in a lake, and {shown_address(url)!r} is none; give lake:PLACE"
+            )
         beside = read_lake_address(lake)
         if not beside.has_folder:
             # Beside it would be a bucket, or a server, of another name: perhaps of others.
@@ -83,7 +86,7 @@ class TripleStore:
         address = LakeAddress(f"{beside.location}.triples")
         if not create and not is_lake_there(address):
             raise TriplesNotFoundError(
-                f"there are no triples at {address.location}; `lineage --store {url} triples import FILE --as NAME` brings some"
+                f"there are no triples at {address.location}; `lineage --store {shown_address(url)} triples import FILE --as NAME` brings some"
             )
         self.table = LakeTable(address, create=create, form=TRIPLES)
         self._kept = KeptFiles(self.table)
