@@ -13,6 +13,7 @@ from lineage_core.tracing.trace_result import Direction
 from lineage_query.answers import Group
 from lineage_query.comparing import Difference
 from lineage_query.run_difference import RunDifference, SourceDifference
+from lineage_query.showing import rows_text
 from lineage_query.trace_query import TraceQuery
 
 
@@ -84,7 +85,7 @@ def _show_run_difference(difference: RunDifference) -> None:
     print_warnings(difference.warnings)
     for app, side in zip(difference.apps, (difference.left, difference.right), strict=True):
         places = ", ".join(side.requested_places)
-        rows = "1 row" if side.count == 1 else f"{side.count:,} rows"
+        rows = rows_text(side.count)
         echo(f"{app}: {places}, {rows}", bold=True)
     if not difference.groups:
         echo("both come to nothing")
@@ -132,7 +133,7 @@ def _show_rows(heading: str, group: Group) -> None:
 
 def _rows(group: Group) -> str:
     of = f" of {group.path}" if group.path else f" of {group.what or 'node'}"
-    return f"{'1 row' if group.count == 1 else f'{group.count:,} rows'}{of} ({group.label})"
+    return f"{rows_text(group.count)}{of} ({group.label})"
 
 
 def print_warnings(warnings: Sequence[str]) -> None:

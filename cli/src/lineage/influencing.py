@@ -15,6 +15,7 @@ from lineage_dataframes.trace.influence import Influence, influences
 from lineage_dataframes.trace.ranked_influence import InfluenceAnswer, answer_influence
 from lineage_dataframes.trace.requested_recipes import requested_recipe
 from lineage_query.rows.reader import RowReader, reading_by
+from lineage_query.showing import rows_text
 from lineage_query.suspects.query import SuspectsQuery
 from lineage_store.url import index_folder, open_store
 
@@ -57,7 +58,7 @@ def one_bad_row(query: SuspectsQuery) -> str:
 
 def _show(answer: InfluenceAnswer) -> None:
     found, rows = answer.found, answer.rows
-    made = "1 row" if found.witnesses == 1 else f"{found.witnesses:,} rows"
+    made = rows_text(found.witnesses)
     how = (
         "in closed form"
         if found.how == "closed form"

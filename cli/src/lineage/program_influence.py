@@ -30,6 +30,7 @@ from lineage_query.program_sifts import place_and_text
 from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, excluded_rows, plan_rerun
 from lineage_query.rows.reader import RowReader
+from lineage_query.showing import rows_text
 from lineage_query.suspects.query import SuspectsQuery
 from lineage_query.suspects.ranking import ranked
 from lineage_store.run_notes import read_notes
@@ -126,7 +127,7 @@ class ProgramInfluence:
 
     def show(self, limit: int) -> None:
         """Print it for people."""
-        made = "1 row" if self.witnesses == 1 else f"{self.witnesses:,} rows"
+        made = rows_text(self.witnesses)
         rows = "all other rows of its sources" if self.rerun.reads_all_rows else "the others alone"
         echo(
             f"what it would be without each of the {made} that it is made from, by running the program again on {rows}",

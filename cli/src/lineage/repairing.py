@@ -27,6 +27,7 @@ from lineage_dataframes.trace.allowed import check_files_allowed
 from lineage_dataframes.trace.repairing import set_aside_sources, write_repaired
 from lineage_query.finding import find_application
 from lineage_query.rows.reader import RowReader, reading_by
+from lineage_query.showing import rows_text
 from lineage_store.port import GraphStore
 from lineage_store.recipes import read_recipe
 from lineage_store.url import index_folder, open_store
@@ -99,7 +100,7 @@ def repair_frames(url: str, repair: str, to: str, app: str, *, as_json: bool) ->
         )
         return
     for output, count in zip(outputs, repaired, strict=True):
-        rows = "1 row of its sources" if count == 1 else f"{count:,} rows of its sources"
+        rows = f"{rows_text(count)} of its sources"
         action = output.recipe.output.action
         echo(f"{action} computed over all rows, with {rows} repaired", fg=typer.colors.CYAN)
         echo(f"written to {output.folder}")

@@ -31,6 +31,7 @@ from lineage_query.record_tracing import RecordTracer
 from lineage_query.reruns import ReplayedRow, Rerun, RerunResult, plan_repair, plan_rerun
 from lineage_query.rows.reader import RowReader
 from lineage_query.set_aside import operators_of
+from lineage_query.showing import rows_text
 from lineage_store.rerun_plan import RerunPlan, RerunReport, read_report
 from lineage_store.run_notes import PLAN_VARIABLE
 from lineage_store.url import index_folder, open_store
@@ -129,7 +130,7 @@ def repair_program(
             }
         )
         return
-    rows = "1 row of its sources" if repaired == 1 else f"{repaired:,} rows of its sources"
+    rows = f"{rows_text(repaired)} of its sources"
     echo(f"run again over all rows, with {rows} repaired", fg=typer.colors.CYAN)
     for output in report.outputs:
         echo(f"written to {output}")
@@ -262,7 +263,7 @@ def _to_json(
 
 def _show(rerun: Rerun, rows: Sequence[ReplayedRow], outputs: Sequence[str], to: str) -> None:
     witnesses, left_out = _count(rerun.witnesses), _count(rerun.left_out)
-    made = "1 row" if witnesses == 1 else f"{witnesses:,} rows"
+    made = rows_text(witnesses)
     if rerun.reads_all_rows:
         heading = f"run again without {left_out:,} of the rows of its sources"
     elif left_out:

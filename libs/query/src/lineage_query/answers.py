@@ -26,7 +26,7 @@ from lineage_query.rows.bound_rows import LocatedRows
 from lineage_query.rows.file_status import Binding, FileStatus, has_changed, worst
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.places import part_of_file
-from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
+from lineage_query.showing import ItemGroup, NotebookDisplay, Showing, rows_text
 from lineage_query.values import item_values
 from lineage_store.paths import shown_path
 
@@ -116,7 +116,7 @@ class Group:
         """A heading for the items. ``app``: their application, if the answer has several."""
         of = f" of {self.path}" if self.path else f" of {self.what or 'node'}"
         parts = "1 part" if self.count == 1 else f"{self.count:,} parts"
-        rows = parts if is_file_node(self.node) else _rows_text(self.count)
+        rows = parts if is_file_node(self.node) else rows_text(self.count)
         changed = ", gone since" if self.gone else ", changed since" if self.changed else ""
         whose = f", {app}" if app else ""
         return f"{rows}{of} ({self.label}{whose}{changed})"
@@ -353,11 +353,11 @@ class Answer(NotebookDisplay):
     def container_lines(self, limit: int | None = None) -> list[str]:
         """The first containers as people read them, and the rows that lie in none."""
         lines = [
-            f"{container.name}{self._of(container.app)}: {_rows_text(container.rows)}"
+            f"{container.name}{self._of(container.app)}: {rows_text(container.rows)}"
             for container in self.containers[:limit]
         ]
         lines += [
-            f"in no {self.by}: {_rows_text(rows.rows)} of {rows.node}{self._of(rows.app)}"
+            f"in no {self.by}: {rows_text(rows.rows)} of {rows.node}{self._of(rows.app)}"
             for rows in self.outside
         ]
         return lines
@@ -437,10 +437,6 @@ def _listed_not_queried(not_queried: Sequence[NotQueried]) -> tuple[NotQueried, 
         reason = f"its reason, and {left_out:,} others that are not queried, are left out here"
         listed[-1] = replace(listed[-1], reason=reason)
     return tuple(listed)
-
-
-def _rows_text(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def respelled(text: str, spelled: Mapping[str, str]) -> str:

@@ -43,6 +43,11 @@ def record_text(record: object) -> str:
     return record if isinstance(record, str) else repr(record)
 
 
+def rows_text(count: int) -> str:
+    """How many rows, in words."""
+    return "1 row" if count == 1 else f"{count:,} rows"
+
+
 def shown_text(showing: Showing, width: int | None = None) -> str:
     """Lines as ``lineage back`` prints them, cut to ``width`` characters."""
     lines: list[str] = []

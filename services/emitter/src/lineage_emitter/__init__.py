@@ -6,12 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from lineage_emitter.context import LineageContext
-    from lineage_emitter.dataframes.in_program import (
-        FrameLineage,
-        FrameRows,
-        OutputRows,
-        frame_lineage,
-    )
+    from lineage_emitter.dataframes.in_program import FrameLineage, frame_lineage
+    from lineage_emitter.dataframes.replayed_frames import ReplayedRows, SmallestRows
+    from lineage_emitter.dataframes.traced_frames import FrameRows, OutputRows
     from lineage_emitter.driver.partition_rule import exact
     from lineage_emitter.driver.rdd import LineageRDD
     from lineage_emitter.program.tracing import TracedItem, TracedItems
@@ -24,6 +21,8 @@ __all__ = [
     "LineageContext",
     "LineageRDD",
     "OutputRows",
+    "ReplayedRows",
+    "SmallestRows",
     "TracedItem",
     "TracedItems",
     "exact",
@@ -32,11 +31,13 @@ __all__ = [
 
 _HOMES = {
     "FrameLineage": "dataframes.in_program",
-    "FrameRows": "dataframes.in_program",
+    "FrameRows": "dataframes.traced_frames",
     "LineageApi": "sdk.api",
     "LineageContext": "context",
     "LineageRDD": "driver.rdd",
-    "OutputRows": "dataframes.in_program",
+    "OutputRows": "dataframes.traced_frames",
+    "ReplayedRows": "dataframes.replayed_frames",
+    "SmallestRows": "dataframes.replayed_frames",
     "TracedItem": "program.tracing",
     "TracedItems": "program.tracing",
     "exact": "driver.partition_rule",

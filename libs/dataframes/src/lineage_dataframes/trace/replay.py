@@ -71,6 +71,7 @@ from lineage_dataframes.trace.session import (
     trace_session,
     translate_spark_errors,
 )
+from lineage_query.showing import rows_text
 
 ROWS_MAX = 10_000
 """Output rows that are replayed at once, and new ones that a replay lists."""
@@ -130,9 +131,9 @@ class Replay:
     @property
     def heading(self) -> str:
         """What the plan read, in words."""
-        made = _counted(self.witnesses)
+        made = rows_text(self.witnesses)
         if self.reads_all_rows:
-            return f"replayed without {_counted(self.left_out)} of the sources"
+            return f"replayed without {rows_text(self.left_out)} of the sources"
         if self.left_out:
             used = self.left_out - self.unused
             return f"replayed without {used:,} of the {made} that the output is made from"
@@ -755,10 +756,6 @@ class Replayer:
                 return "changed"
             state = "nearly the same"
         return "same" if state == "same" else "nearly the same"
-
-
-def _counted(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 _STATES: tuple[State, ...] = ("same", "nearly the same", "changed", "gone")

@@ -31,7 +31,7 @@ from lineage_emitter.dataframes import (
 )
 from lineage_emitter.dataframes.current_time import AS_IT_RAN, TIME_CALL
 from lineage_emitter.dataframes.failed_actions import failure_of
-from lineage_emitter.dataframes.in_program import is_traced_frame, lineage_property
+from lineage_emitter.dataframes.in_program import lineage_property
 from lineage_emitter.dataframes.jdbc import DATABASE_OPTIONS
 from lineage_emitter.dataframes.jvm import (
     activate,
@@ -56,6 +56,7 @@ from lineage_emitter.dataframes.outputs import (
 )
 from lineage_emitter.dataframes.own_commits import OwnCommits
 from lineage_emitter.dataframes.recorder import ReturnedAction
+from lineage_emitter.dataframes.traced_frames import is_traced_frame
 from lineage_emitter.dataframes.watched_rows import WATCHED
 from lineage_emitter.failures import in_words
 from lineage_emitter.pyspark_parts import WITH_DELTA, frame_class, merge_class

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
+from lineage_query.showing import ItemGroup, NotebookDisplay, Showing, rows_text
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from lineage_dataframes.trace.replay import Replay, ReplayedRow
     from lineage_dataframes.trace.sifting import Sifted
-    from lineage_emitter.dataframes.in_program import FrameRows
+    from lineage_emitter.dataframes.traced_frames import FrameRows
 
 
 class ReplayedRows(NotebookDisplay):
@@ -141,8 +141,7 @@ class SmallestRows(NotebookDisplay):
     def _showing(self, limit: int) -> Showing:
         from lineage_dataframes.sources.row_texts import text_of_row
 
-        one = self.witnesses == 1
-        searched = f"{self.witnesses:,} {'row' if one else 'rows'} that it is made from"
+        searched = f"{rows_text(self.witnesses)} that it is made from"
         shown = list(self._texts[:limit])
         notes = [
             f"alone they give {text_of_row(list(row), list(row.values()))}" for row in self.outcome

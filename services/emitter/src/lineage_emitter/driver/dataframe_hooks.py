@@ -15,8 +15,8 @@ from pyspark import RDD
 
 from lineage_core.recipe.names import TO_RDD
 from lineage_emitter import scope
-from lineage_emitter.dataframes.in_program import is_traced_frame
 from lineage_emitter.dataframes.rdd_rows import ROWS_NOT_STORED
+from lineage_emitter.dataframes.traced_frames import is_traced_frame
 from lineage_emitter.driver import frame_actions
 from lineage_emitter.driver.captured import nodes_of
 from lineage_emitter.pyspark_parts import frame_class

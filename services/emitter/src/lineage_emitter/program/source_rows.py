@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from lineage_emitter import scope
-from lineage_emitter.dataframes.in_program import FrameRows
+from lineage_emitter.dataframes.traced_frames import FrameRows
 from lineage_emitter.errors import TracingError
 from lineage_emitter.program.lookups import Items, LineageView, named_records
 from lineage_emitter.program.node_choice import NodeChoice, choose_node

@@ -48,7 +48,7 @@ from lineage_emitter.program.source_lines import LinesBySplit, lines_of
 from lineage_query.showing import ItemGroup, NotebookDisplay, Showing
 
 if TYPE_CHECKING:
-    from lineage_emitter.dataframes.in_program import FrameRows
+    from lineage_emitter.dataframes.traced_frames import FrameRows
     from lineage_emitter.driver.captured import CapturedRDD
     from lineage_emitter.session.session import Session
 
