@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lineage_core.errors import LineageError
 from lineage_query.conditions import ConditionError
+from lineage_query.erasure import source_rows
 from lineage_query.erasure.finding import SubjectError, SubjectQuery, Subjects, find_subject
 from lineage_query.erasure.source_rows import SourceForm, plain_rows, rows_with
 from lineage_query.erasure.testing import RowTest
@@ -175,23 +178,62 @@ def test_numbers_of_lines_hold_over_many_blocks(tmp_path: Path, ends: str) -> No
         ("a.csv", "id,name\r1,Ann\r2,Bob\r", 1),
         ("a.csv", "id,name\n1,Ann\r2,Bob\n", 2),
         ("a.csv", "id,name\r\n3,Cid\r\n1,Ann\r2,Bob", 3),
-        ("a.csv", 'id,name\n3,Cid\n1,"Ann\r2,Bob"\n', 3),
         ("a.tsv", "id\tname\n1\tAnn\r2\tBob", 2),
         ("a.json", '{"id":3}\n{"id":1}\r{"id":2}\n', 2),
-        ("a.json", '{"id":3}\n{"id":\r2}\n', 2),
         ("a.txt", "1\n1\r2\n", 2),
     ],
 )
 def test_rows_that_end_with_a_carriage_return_alone_are_refused_and_not_overlooked(
     tmp_path: Path, name: str, content: str, line: int
 ) -> None:
-    """Spark and pandas take each for a row, which no line names."""
+    """Spark and pandas take each for a row, and a line names all of its rows."""
     path = tmp_path / name
     path.write_bytes(content.encode())
     where = "value = '2'" if name == "a.txt" else "id = 2"
-    for query in (SubjectQuery(str(path), where), SubjectQuery(str(path), rows=(line,))):
-        with pytest.raises(ConditionError, match=rf"{name}:{line} holds a carriage return"):
+    named = () if name == "a.txt" else (SubjectQuery(str(path), rows=(line,)),)
+    for query in (SubjectQuery(str(path), where), *named):
+        with pytest.raises(LineageError, match=rf"{name}:{line} holds a carriage return"):
             find_subject(query, RowReader())
+
+
+@pytest.mark.parametrize(
+    ("content", "lines"),
+    [
+        ("id,name\n1,Ann\r2,Bob\n3,Cid\n7,Dan\n", [3, 4]),
+        ("id,name\r1,Ann\n3,Cid\r\n2,Bob\r\r\n7,Dan", [2, 4]),
+        ("id,name\n3,Cid\n\r\r1,Ann\r2,Bob\n\n7,Dan\n", [2, 5]),
+    ],
+)
+@pytest.mark.parametrize("read_bytes", [7, 1 << 20])
+def test_rows_beside_those_that_end_with_a_carriage_return_have_their_lines(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    content: str,
+    lines: list[int],
+    read_bytes: int,
+) -> None:
+    """However few bytes are read at a time."""
+    path = tmp_path / "a.csv"
+    path.write_bytes(content.encode())
+
+    def blocks(_: Iterator[bytes]) -> Iterator[bytes]:
+        whole = path.read_bytes()
+        for at in range(0, len(whole), read_bytes):
+            yield whole[at : at + read_bytes]
+
+    chunks = source_rows._chunks
+    monkeypatch.setattr(source_rows, "_chunks", lambda read, name: chunks(blocks(read), name))
+    test = RowTest.of("id IN (3, 7)")
+    assert rows_with(RowReader(), str(path), SourceForm(), test).numbers == lines
+
+
+def test_a_line_is_named_where_all_of_its_rows_are_meant(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_bytes(b"b\na\r\ra\n\na\r\n")
+    test = RowTest.of("value = 'a' OR value = ''")
+    assert rows_with(RowReader(), str(path), SourceForm(), test).numbers == [2, 3, 4]
+    with pytest.raises(ConditionError, match=r"a.txt:2 holds"):
+        rows_with(RowReader(), str(path), SourceForm(), RowTest.of("value = 'a'"))
 
 
 @pytest.mark.parametrize("content", ["id,name\r\n1,Ann\r\n2,Bob\r\n", "id,name\n1,Ann\n2,Bob\r"])

@@ -18,9 +18,10 @@ from lineage_core.tracing.budget import TooMuchError, current_budget
 from lineage_query.erasure.source_files import files_with_rows
 from lineage_query.erasure.source_rows import (
     SourceForm,
-    check_single_row,
+    holds_several_rows,
     names_in,
     rows_with,
+    several_rows,
     values_of,
 )
 from lineage_query.erasure.testing import RowTest
@@ -250,8 +251,8 @@ def _rows_at(
     for number, text in zip(numbers, texts, strict=True):
         if text is None:
             raise SubjectError(f"{name} has no row {number:,}")
-        if not is_packed:
-            check_single_row(text, f"{name}:{number}")
+        if form.format_of(path) in {"csv", "json"} and holds_several_rows(text):
+            raise SubjectError(several_rows(f"{name}:{number}"))
         if names is None or form.format_of(path) in {"json", "parquet"}:
             names = names_in(reader, path, form, text)
         values = values_of(path, form, text, names)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import csv
 import itertools
 import json
+import re
+from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -32,6 +34,8 @@ LINE_BYTES_MAX = 16 << 20
 RECORDS_AT_ONCE = 10_000
 """A longer line is refused: it would be held in memory."""
 _BOM = b"\xef\xbb\xbf"
+_RETURN = re.compile(rb"\r(?!\n|\Z)")
+"""A carriage return that ends a row, and no line. That at the end is of a line whose newline was taken off."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +120,9 @@ def rows_with(reader: RowReader, path: str, form: SourceForm, test: RowTest) -> 
         if form.format_of(path) == "parquet":
             matched = _of_parquet(reader, source.stream, path, test)
         else:
-            chunks = _of_single_rows(_chunks(source.blocks(), path), path)
-            matched = _of_lines(chunks, path, form, test)
+            rows = _RowsOfLines(path)
+            matched = _of_lines(rows.chunks(_chunks(source.blocks(), path)), path, form, test)
+            matched.numbers = rows.lines_of(matched.numbers)
     if reader.state(path) != state:
         raise RowsError(f"{path} is being written")
     return matched
@@ -166,7 +171,7 @@ def names_in(reader: RowReader, path: str, form: SourceForm, text: str) -> tuple
             if form.columns:
                 return form.columns
             with closing(reader.opened(path)) as source:
-                lines = _lines(_of_single_rows(_chunks(source.blocks(), path), path))
+                lines = _lines(_RowsOfLines(path).chunks(_chunks(source.blocks(), path)))
                 return tuple(_split(next(lines, ""), form.separator_of(path), path, 1))
         case "text":
             return (TEXT_COLUMN,)
@@ -385,34 +390,64 @@ def _chunks(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
         yield held.removeprefix(_BOM) if is_first else held
 
 
-def _of_single_rows(chunks: Iterator[bytes], path: str) -> Iterator[bytes]:
-    """The same lines, none of which is several rows.
+class _RowsOfLines:
+    """Rows as Spark and pandas have them: a carriage return without a newline ends one, too, so a line may hold several."""
 
-    Raises:
-        ConditionError: one is.
-    """
-    number = 1
-    for chunk in chunks:
-        if chunk.count(b"\r") != chunk.count(b"\r\n") + chunk.endswith(b"\r"):
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._several: list[tuple[int, int]] = []
+        """The first and the last row of each line that holds several; rows from 1."""
+
+    def chunks(self, chunks: Iterator[bytes]) -> Iterator[bytes]:
+        """Lines as chunks in which each row is one."""
+        row = 1
+        for chunk in chunks:
+            if chunk.count(b"\r") == chunk.count(b"\r\n") + chunk.endswith(b"\r"):
+                row += chunk.count(b"\n") + 1
+                yield chunk
+                continue
             for line in chunk.split(b"\n"):
-                check_single_row(line.decode("utf-8", "replace"), f"{path}:{number}")
-                number += 1
-        else:
-            number += chunk.count(b"\n") + 1
-        yield chunk
+                returns = line.removesuffix(b"\r").count(b"\r")
+                if returns:
+                    self._several.append((row, row + returns))
+                row += returns + 1
+            yield _RETURN.sub(b"\n", chunk)
+
+    def lines_of(self, rows: Sequence[int]) -> list[int]:
+        """The lines of some rows, which ascend.
+
+        Raises:
+            ConditionError: another row stands in the line of one, which no place tells from it.
+        """
+        if not self._several:
+            return list(rows)
+        lines, more, chosen = list[int](), 0, set(rows)
+        several = deque(self._several)
+        for row in rows:
+            while several and several[0][1] < row:
+                first, last = several.popleft()
+                more += last - first
+            line = row - more
+            if several and several[0][0] <= row:
+                line = several[0][0] - more
+                if not chosen.issuperset(range(several[0][0], several[0][1] + 1)):
+                    raise ConditionError(several_rows(f"{self._path}:{line}"))
+            if lines[-1:] != [line]:
+                lines.append(line)
+        return lines
 
 
-def check_single_row(line: str, place: str) -> None:
-    """Refuse a line that readers take for several rows: they end one at a CR alone, too.
+def several_rows(place: str) -> str:
+    """Why the row that is meant can't be named."""
+    return (
+        f"{place} holds a carriage return, at which Spark ends a row: no place tells its rows from each other; "
+        "write the file with a newline behind each row, and run the jobs again"
+    )
 
-    Raises:
-        ConditionError: it is one.
-    """
-    if "\r" in line.removesuffix("\r"):
-        raise ConditionError(
-            f"{place} holds a carriage return, at which Spark ends a row: which of the rows of this line are meant can't be said here; "
-            "write the file with ends of lines that have a newline, and run the jobs again"
-        )
+
+def holds_several_rows(line: str) -> bool:
+    """Whether readers take a line for several rows."""
+    return "\r" in line.removesuffix("\r")
 
 
 def _lines(chunks: Iterator[bytes]) -> Iterator[str]:
