@@ -71,11 +71,11 @@ def test_applications_are_found_the_same(url: str, server: str) -> None:
 @pytest.mark.long
 def test_plans_are_the_same(url: str, server: str, tmp_path: Path) -> None:
     """But for what the store keeps beside itself, where a server does not look."""
-    (tmp_path / "keys.csv").write_text("value\nb\nzz\n")
+    (tmp_path / "keys.csv").write_text("value\na\nzz\n")
     source = ("--source", str(tmp_path / "in.txt"))
     for words in (
         ("--rows", "1,2"),
-        ("--where", "value = 'b'", "--identity", "value"),
+        ("--where", "value = 'a'", "--identity", "value"),
         ("--where", "value > ''", "--expect", "5"),
         ("--subjects", "keys.csv"),
     ):

@@ -101,7 +101,7 @@ def served(folder: Path, **settings: Any) -> Iterator[Served]:
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("served")
-    (folder / "keys.csv").write_text("value\nb\nzz\n")
+    (folder / "keys.csv").write_text("value\na\nzz\n")
     (folder / "two.txt").write_text("a b\nc d\n")
     (folder / "grants.toml").write_text(GRANTS)
     return folder
@@ -165,17 +165,17 @@ def test_a_plan_has_no_texts_and_a_report_has_them(server: Served) -> None:
 
 QUERIES: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "rows": ({"rows": [2, 1]}, ("--rows", "2,1")),
-    "where": ({"rows": [], "where": "value = 'b'"}, ("--where", "value = 'b'")),
+    "where": ({"rows": [], "where": "value = 'a'"}, ("--where", "value = 'a'")),
     "expect": (
-        {"rows": [], "where": "value IN ('b', 'a b')", "expect": 2},
-        ("--where", "value IN ('b', 'a b')", "--expect", "2"),
+        {"rows": [], "where": "value IN ('a', 'a b')", "expect": 2},
+        ("--where", "value IN ('a', 'a b')", "--expect", "2"),
     ),
     "identity": (
-        {"rows": [], "where": "value = 'b'", "identity": ["value"]},
-        ("--where", "value = 'b'", "--identity", "value"),
+        {"rows": [], "where": "value = 'a'", "identity": ["value"]},
+        ("--where", "value = 'a'", "--identity", "value"),
     ),
     "subjects": (
-        {"rows": [], "subjects": {"columns": ["value"], "keys": [["b"], ["zz"]]}},
+        {"rows": [], "subjects": {"columns": ["value"], "keys": [["a"], ["zz"]]}},
         ("--subjects", "keys.csv"),
     ),
     "columns": (
