@@ -31,6 +31,7 @@ from lineage_store.errors import StoreError, StoreUnavailableError
 from lineage_store.neo4j import (
     counting,
     graph,
+    presence,
     recorded_files,
     rows,
     schema,
@@ -430,13 +431,14 @@ def test_every_query_uses_an_index_also_in_an_empty_database(neo4j: Neo4jUnderTe
     Neo4jStore(address_of(neo4j)).close()
     queries = {
         f"{module.__name__}.{name}[{at}]": text
-        for module in (statements, graph, counting, sealed_spaces, store_module)
+        for module in (statements, graph, counting, presence, sealed_spaces, store_module)
         for name, value in vars(module).items()
         if isinstance(value, (str, tuple))
         for at, text in enumerate([value] if isinstance(value, str) else value)
         if isinstance(text, str) and text.lstrip().startswith(("MATCH", "MERGE", "UNWIND"))
     }
     assert len(queries) > 30
+    assert "lineage_store.neo4j.presence._PRESENCE[0]" in queries
     parameters = set(re.findall(r"\$(\w+)", " ".join(queries.values())))
     scans = {}
     with neo4j.driver() as driver, driver.session(database="neo4j") as session:
