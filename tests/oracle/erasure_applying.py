@@ -92,10 +92,10 @@ def _apply(
     append, stopped = Journal._append, 0
     place = place_beside(world.folder)
 
-    def stopping(journal: Journal, entry: Any) -> None:
+    def stopping(journal: Journal, entry: Any) -> Any:
         if generator.random() < 0.4:
             raise InterruptedError
-        append(journal, entry)
+        return append(journal, entry)
 
     while True:
         try:
