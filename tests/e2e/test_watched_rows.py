@@ -162,7 +162,15 @@ def test_what_is_reported_is_what_a_filter_over_the_operator_finds(
 ) -> None:
     tables.views(spark)
     count = check_query(capture, spark, QUERIES[name])
-    assert count or name in {"inner limit", "limit", "values", "global", "quoting", "self join", "twice"}
+    assert count or name in {
+        "inner limit",
+        "limit",
+        "values",
+        "global",
+        "quoting",
+        "self join",
+        "twice",
+    }
 
 
 def test_rows_that_break_a_rule_and_the_lines_that_they_were_made_from(

@@ -75,8 +75,7 @@ def passed_over_in(reader: RowReader, path: str) -> PassedOver:
     Raises:
         RowsError: it can't be listed.
     """
-    is_folder = _is_here(path) and os.path.isdir(plain_path(path))
-    links = dict(_linked_below(path)) if is_folder else {}
+    links = dict(_linked_below(path)) if _is_here(path) else {}
     files, uncommitted = list[str](), dict[str, None]()
     for folder in (path, *links.values()):
         for file in reader.files_below(folder, hidden=True):
@@ -143,7 +142,7 @@ def _beside(path: str) -> tuple[list[str], list[str]]:
 def _linked_below(path: str) -> Iterator[tuple[str, str]]:
     """Links to folders below a folder, and below those that they lead to, with these by canonical path; each once."""
     seen = {canonical(path)}
-    waiting = [plain_path(path)]
+    waiting = [plain_path(path)] if os.path.isdir(plain_path(path)) else []
     while waiting:
         for link in _links_in(waiting.pop()):
             folder = canonical(link)
