@@ -120,16 +120,18 @@ def _rerun(call: Call, rest: tuple[Any, ...], kwargs: dict[str, Any]) -> Callabl
     return lambda first: function(first, *rest, **kwargs)
 
 
-def moving(name: str) -> Handler:
-    """A function of one array, its first argument; ``name``: of the parameter."""
+def moving(name: str, *, by_order: bool = True) -> Handler:
+    """A function of one array, its first argument; ``name``: of the parameter.
+
+    ``by_order``: which cell goes where depends on an argument ``order``; of a copy this says how it lies in memory.
+    """
 
     def handler(call: Call) -> Result | Results:
         array = call.argument(0, name)
         rest = call.args[1:]
         others = {key: value for key, value in call.kwargs.items() if key != name}
         no_operands(call, rest, others)
-        if call.function is not np.copy:
-            # Of a copy the order says how it lies in memory, and not where a cell goes.
+        if by_order:
             _check_order(call, array, others, rest)
         if others.pop("out", None) is not None:
             raise call.refuse("out= is not traced", "assign the result: out[...] = ...")
@@ -238,7 +240,7 @@ TABLE: dict[Callable[..., Any], Handler] = {
         for name, functions in {
             "a": (
                 np.reshape, np.ravel, np.swapaxes, np.moveaxis, np.rollaxis, np.transpose, np.squeeze, np.expand_dims,
-                np.repeat, np.roll, np.diagonal, np.resize, np.copy, np.permute_dims,
+                np.repeat, np.roll, np.diagonal, np.resize, np.permute_dims,
             ),
             "A": (np.tile,),
             "x": (
@@ -256,6 +258,7 @@ TABLE: dict[Callable[..., Any], Handler] = {
         for function in functions
     },
     np.concat: moving("arrays"),
+    np.copy: moving("a", by_order=False),
     **dict.fromkeys((np.atleast_1d, np.atleast_2d, np.atleast_3d, np.broadcast_arrays, np.meshgrid), several),
     np.append: two_arrays(("arr", "values"), 1),
     np.insert: two_arrays(("arr", "values"), 2),
