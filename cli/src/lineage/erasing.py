@@ -237,11 +237,10 @@ def _apply(
             applied = apply_plan(approved, query, lambda: access.plan("erase", query), store, place)
         if tables:
             deleted, elsewhere = deleted_rows(approved, place), on_other_storage(approved)
-        tables_of = [table.table for table in deleted]
         answer(
             {
                 "digest": digest,
-                "tables": tables_of,
+                "tables": [table.table for table in deleted],
                 "restarted": [*applied.restarted[-RESTARTS_MAX:]],
             }
         )

@@ -11,6 +11,7 @@ import typer
 
 from lineage.terminal import echo
 from lineage_query.minimising import Minimised
+from lineage_query.showing import rows_text
 
 SHARED_SHOWN = 10
 """Rows of which is printed how many failing rows share them."""
@@ -52,8 +53,7 @@ class FoundRows:
 
     def of_all(self, which: str) -> str:
         """How many there were to search; ``which``: what tells them from others."""
-        count = "1 row" if self.searched == 1 else f"{self.searched:,} rows"
-        return f"{count} that {which}"
+        return f"{rows_text(self.searched)} that {which}"
 
     def show(self, which: str, outcome: Iterable[str], more: Iterable[str] = ()) -> None:
         """Print it for people.

@@ -16,6 +16,7 @@ from lineage_openlineage.datasets import dataset_name
 from lineage_query.job_graph import JobGraph, build_job_graph, job_graph_mermaid
 from lineage_query.jobs import Dataset, DatasetName, DatasetRuns, Datasets, DatasetUse, Job, Run
 from lineage_query.run_amounts import Amount
+from lineage_query.showing import names_text
 
 MOMENT = "%Y-%m-%d %H:%M"
 WITHHELD = "?"
@@ -77,8 +78,8 @@ def show_datasets(datasets: Datasets, *, as_json: bool) -> None:
         written = dataset.last_write
         table.add_row(
             dataset.full_name,
-            _names(dataset.writers),
-            _names(dataset.readers),
+            names_text(dataset.writers, NAMES_SHOWN),
+            names_text(dataset.readers, NAMES_SHOWN),
             "" if written is None else moment_text(written.started_at, MOMENT),
             *([] if not with_versions else [""] if written is None else [_versions(written.use)]),
         )
@@ -211,14 +212,9 @@ def amount_text(amount: Amount, *, is_none: bool) -> str:
 
 
 def _used(uses: Sequence[DatasetUse], others: Sequence[str]) -> str:
-    return _names([*(use.full_name for use in uses), *others])
+    return names_text([*(use.full_name for use in uses), *others], NAMES_SHOWN)
 
 
 def _versions(use: DatasetUse) -> str:
     """The versions of a table that a run used, the latest first."""
-    return _names(use.table_versions[::-1])
-
-
-def _names(names: Sequence[str]) -> str:
-    more = len(names) - NAMES_SHOWN
-    return ", ".join(names[:NAMES_SHOWN]) + (f" and {more:,} more" if more > 0 else "")
+    return names_text(use.table_versions[::-1], NAMES_SHOWN)

@@ -29,6 +29,7 @@ from lineage_dataframes.trace.replay import STATE_TEXTS, Replay, Replayer
 from lineage_dataframes.trace.requested_recipes import RequestedRecipe, requested_recipe
 from lineage_dataframes.trace.source_rows import source_rows_at
 from lineage_query.rows.reader import RowReader, reading_by
+from lineage_query.showing import rows_text
 from lineage_store.paths import open_file
 from lineage_store.url import index_folder, open_store
 
@@ -194,17 +195,13 @@ def _show_jobs(
 ) -> None:
     for write, of in changes:
         echo(
-            f"{write.name}: without these rows {_rows(of.changed)} otherwise, {_rows(of.gone)} not at all, {of.new:,} new"
+            f"{write.name}: without these rows {rows_text(of.changed)} otherwise, {rows_text(of.gone)} not at all, {of.new:,} new"
         )
     for write, replay_of in replays:
         same = sum(row.state == "same" for row in replay_of.rows)
         echo(
-            f"{write.name}: {same:,} of {_rows(len(replay_of.rows))} came out as the job gave them, of {_rows(replay_of.witnesses)} of its sources"
+            f"{write.name}: {same:,} of {rows_text(len(replay_of.rows))} came out as the job gave them, of {rows_text(replay_of.witnesses)} of its sources"
         )
-
-
-def _rows(count: int) -> str:
-    return "1 row" if count == 1 else f"{count:,} rows"
 
 
 def _heading(outcome: Replay, before: Upstream) -> str:

@@ -19,6 +19,7 @@ from lineage_query.rows.file_status import FileStatus, has_changed
 from lineage_query.rows.locations import Locations
 from lineage_query.rows.reader import RowReader
 from lineage_query.rows.table_commits import EARLIER, Commits, commits_of, is_versioned_table
+from lineage_query.showing import names_text
 from lineage_store.paths import RowsError, canonical
 from lineage_store.port import GraphStore
 from lineage_store.recorded_files import PATH_MAX
@@ -324,5 +325,4 @@ def _named(paths: Sequence[str]) -> str:
     """Some paths, with the verb that follows."""
     if len(paths) == 1:
         return f"{paths[0]} was"
-    more = "" if len(paths) <= FILES_NAMED else f" and {len(paths) - FILES_NAMED:,} more"
-    return f"{', '.join(paths[:FILES_NAMED])}{more} were"
+    return f"{names_text(paths, FILES_NAMED)} were"

@@ -48,6 +48,12 @@ def rows_text(count: int) -> str:
     return "1 row" if count == 1 else f"{count:,} rows"
 
 
+def names_text(names: Sequence[str], most: int) -> str:
+    """The first names, and how many there are beside them."""
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
+
+
 def shown_text(showing: Showing, width: int | None = None) -> str:
     """Lines as ``lineage back`` prints them, cut to ``width`` characters."""
     lines: list[str] = []

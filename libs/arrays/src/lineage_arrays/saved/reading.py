@@ -22,6 +22,7 @@ from lineage_core.contract.message import Arrays, Message
 from lineage_core.contract.verdict import ARRAY
 from lineage_core.errors import RecordBatchError
 from lineage_core.tracing.budget import current_budget
+from lineage_query.showing import names_text
 from lineage_store.port import ApplicationRecord, GraphStore
 
 APPLICATIONS_SEARCHED = 200
@@ -196,10 +197,9 @@ def find_array(app: str, recording: ArrayRecording, name: str, *, sources: bool)
     if named:
         return named[-1]
     names = list(dict.fromkeys(one.name for one in candidates))
-    more = f" and {len(names) - NAMES_LISTED:,} more" if len(names) > NAMES_LISTED else ""
     kind = "source" if sources else "output"
     raise ArrayLineageError(
-        f"{app} has no {kind} {name!r}: {', '.join(names[:NAMES_LISTED]) or 'none'}{more}"
+        f"{app} has no {kind} {name!r}: {names_text(names, NAMES_LISTED) or 'none'}"
     )
 
 

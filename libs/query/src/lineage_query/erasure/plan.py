@@ -21,6 +21,7 @@ from lineage_query.erasure.reaching import Reaching
 from lineage_query.erasure.stream_states import stream_states
 from lineage_query.erasure.unread_files import unread_files
 from lineage_query.rows.reader import RowReader
+from lineage_query.showing import names_text
 from lineage_store.paths import canonical
 from lineage_store.port import GraphStore
 
@@ -171,8 +172,7 @@ class Plan:
         rows = [row for row in self.rows if row.is_there and row.is_unplaced]
         if rows:
             outputs = list(dict.fromkeys(f"{row.path} ({row.label}, {row.app})" for row in rows))
-            more = len(outputs) - OUTPUTS_NAMED
-            named = ", ".join(outputs[:OUTPUTS_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+            named = names_text(outputs, OUTPUTS_NAMED)
             yield (
                 f"{len(rows):,} rows of outputs in which their places are not known: {named}. `lineage access` shows what they hold, "
                 "by which they can be looked for."
@@ -186,9 +186,8 @@ class Plan:
                 f"{label} ({f'{path}, ' if path else ''}{app})"
                 for (label, app), path in in_file.items()
             ]
-            more = f" and {len(named) - ARRAYS_NAMED:,} more" if len(named) > ARRAYS_NAMED else ""
             yield (
-                f"{len(cells):,} cells of arrays, which were computed from the rows: {', '.join(named[:ARRAYS_NAMED])}{more}. Programs that "
+                f"{len(cells):,} cells of arrays, which were computed from the rows: {names_text(named, ARRAYS_NAMED)}. Programs that "
                 "are run again without the rows make them anew."
             )
 

@@ -9,6 +9,7 @@ from lineage_core.contract.message import Stream
 from lineage_core.errors import ContractError
 from lineage_core.recipe.document import ERASED, Recipe
 from lineage_core.recipe.plan import OpaqueExpression, expressions_of, subexpressions_of
+from lineage_query.showing import names_text
 from lineage_store.port import GraphStore
 
 NAMED_MAX = 20
@@ -54,8 +55,7 @@ def stream_states(store: GraphStore, apps: Iterable[str]) -> Iterator[str]:
     """A line that names such queries of some applications, for people."""
     queries = [f"{query} ({app})" for app in apps for query in queries_with_state(store, app)]
     if queries:
-        more = len(queries) - NAMED_MAX
-        named = ", ".join(queries[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+        named = names_text(queries, NAMED_MAX)
         yield (
             f"State of {len(queries):,} streaming queries, in their checkpoints, where the rows or what was made of them may stand: {named}. Begin these anew "
             "with other checkpoints, over sources without the rows, and delete the old ones."

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 from lineage_core.tracing.budget import current_budget
 from lineage_query.erasure.reached import ReachedRow, topic_record
 from lineage_query.erasure.source_files import files_of_no_version, passed_over_in
 from lineage_query.rows.reader import RowReader
+from lineage_query.showing import names_text
 from lineage_store.paths import RowsError, canonical, plain_path
 
 NAMED_MAX = 20
@@ -39,20 +40,20 @@ class UnreadFiles:
         """What an erasure leaves of it, for people."""
         if self.uncommitted:
             yield (
-                f"Files that a job did not commit, which may hold the rows: {_named(self.uncommitted)}. Delete these folders when no job writes there."
+                f"Files that a job did not commit, which may hold the rows: {names_text([*self.uncommitted], NAMED_MAX)}. Delete these folders when no job writes there."
             )
         if self.of_no_version:
             yield (
                 f"{len(self.of_no_version):,} files of tables of Delta Lake that no version has, as a write that failed left them; they may hold the rows: "
-                f"{_named(self.of_no_version)}. VACUUM deletes them when they are as old as the table keeps files."
+                f"{names_text([*self.of_no_version], NAMED_MAX)}. VACUUM deletes them when they are as old as the table keeps files."
             )
         if self.hidden:
             yield (
-                f"{len(self.hidden):,} hidden files, which no reader reads and which may hold the rows: {_named(self.hidden)}. "
+                f"{len(self.hidden):,} hidden files, which no reader reads and which may hold the rows: {names_text([*self.hidden], NAMED_MAX)}. "
                 "`lineage erase --verify` reads them for values."
             )
         if self.unknown:
-            yield f"Files that no reader reads, where it is not known whether there are some: {_named(self.unknown)}."
+            yield f"Files that no reader reads, where it is not known whether there are some: {names_text([*self.unknown], NAMED_MAX)}."
 
 
 def unread_files(source: str, rows: Iterable[ReachedRow], reader: RowReader) -> Iterator[str]:
@@ -64,21 +65,15 @@ def unread_files(source: str, rows: Iterable[ReachedRow], reader: RowReader) -> 
         reader: reads the files; where it may not, nothing is said.
     """
     found = UnreadFiles()
-    for path in dict.fromkeys(_paths(source, rows)):
+    for path in dict.fromkeys(map(canonical, dict.fromkeys(_paths(source, rows)))):
         if reader.may_read(path):
             found.look_at(reader, path)
     yield from found.lines()
 
 
 def _paths(source: str, rows: Iterable[ReachedRow]) -> Iterator[str]:
-    yield canonical(source)
+    yield source
     for row in rows:
         is_topic = row.place is not None and topic_record(row.place) is not None
         if row.path is not None and not row.kept and not row.is_cell and not is_topic:
-            yield canonical(row.path)
-
-
-def _named(names: Iterable[str]) -> str:
-    listed: Sequence[str] = list(names)
-    more = len(listed) - NAMED_MAX
-    return ", ".join(listed[:NAMED_MAX]) + (f" and {more:,} more" if more > 0 else "")
+            yield row.path

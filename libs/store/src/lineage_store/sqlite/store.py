@@ -173,12 +173,8 @@ class SqliteStore:
             value: T = self._cached[key]
             return value
 
-    def presence(self, app: str) -> Hashable:
-        """A value that changes when an application is deleted; None: it is not there."""
-        return self._presence(app)
-
-    def _presence(self, app: str) -> tuple[int, float] | None:
-        """The number of an application, which none had before, and when it began; None: it is not there."""
+    def presence(self, app: str) -> tuple[int, float] | None:
+        """The number of an application, which none had before, and when it began: another once it is deleted; None: it is not there."""
 
         def read() -> tuple[int, float] | None:
             rows = self._query("SELECT id, started_at FROM application WHERE app = ?", app)
@@ -210,7 +206,7 @@ class SqliteStore:
         return self.graph(app).messages(*kinds)
 
     def graph(self, app: str) -> SqliteGraph:
-        presence = self._presence(app)
+        presence = self.presence(app)
         if presence is None:
             raise KeyError(f"there is no application {app} in {self.path}")
         app_id, _ = presence
@@ -221,7 +217,7 @@ class SqliteStore:
 
         def query(statement: str, *values: str | float) -> list[Any]:
             rows = self._query(statement, *values)
-            presence = self._presence(app)
+            presence = self.presence(app)
             if presence is None or presence[0] != app_id:
                 raise DeletedError(app, self.path)
             return rows
